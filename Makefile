@@ -1,0 +1,66 @@
+# Each target does its own set-up; a fresh machine needs Python 3.11 or newer, and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+ORIGINAL := benchmarks/original
+CHROMIUM ?= /usr/bin/chromium
+export CHROMIUM
+
+.PHONY: help chat test bench interop catalog format clean
+
+help: ## show this
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.chat: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[chat]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev
+	@touch $@ $(VENV)/.chat
+
+# The tests of the web page drive a real browser.
+$(CHROMIUM):
+	@if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	fi || true
+	@[ -x $(CHROMIUM) ] || echo "no $(CHROMIUM): the browser tests will be SKIPPED"
+
+chat: $(VENV)/.chat ## talk to an agent that keeps reminders; ARGS='--session work'
+	@$(BIN)/session-schedule chat $(ARGS)
+
+test: $(VENV)/.dev | $(CHROMIUM) ## everything that must hold: style, types, architecture, tests, coverage
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -n $(WORKERS) --cov --cov-report=term $(PYTEST_ARGS)
+
+bench: $(VENV)/.dev $(ORIGINAL)/node_modules ## the promised ratios, from one run
+	$(BIN)/python -m benchmarks
+
+$(ORIGINAL)/node_modules: $(ORIGINAL)/package.json
+	@if command -v npm >/dev/null; then \
+	  cd $(ORIGINAL) && npm install --no-package-lock --no-audit --no-fund --silent && touch node_modules; \
+	else echo "npm is missing: the published original takes no part"; fi
+
+interop: $(VENV)/.dev $(ORIGINAL)/node_modules ## our logs read by the published original, and its by us
+	$(BIN)/python -m tests.interop $(SEED)
+
+catalog: $(VENV)/.dev ## write the generated files under docs/ anew
+	$(BIN)/session-schedule catalog --write docs
+
+format: $(VENV)/.dev ## let ruff put the code in order
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
