@@ -1,0 +1,1 @@
+"""Session stores: one file each; the protocol they share is `schedule_adapters.sessions`."""

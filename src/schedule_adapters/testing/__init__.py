@@ -1,0 +1,1 @@
+"""What authors of further adapters run against them."""
