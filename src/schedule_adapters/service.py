@@ -1,0 +1,110 @@
+"""Which agents get reminders: live roots announced to it, once each, and nobody else."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Protocol
+
+from schedule_adapters.live import LiveLog, LiveOptions, LiveSchedule, log_fact
+from schedule_adapters.turn_driver import SessionTool
+from schedule_core import AgentPort, Clock
+from schedule_core.signals import Fact
+
+
+class CompositionError(Exception):
+    """The program is put together wrongly; it must not start like this."""
+
+
+class ToolScope(Protocol):
+    """Where the tools of one agent live."""
+
+    def register_tool(self, tool: SessionTool) -> Callable[[], None]:
+        """Add one tool; gives the function that takes it away again.
+
+        Raises:
+            Exception: there is a tool of that name already; nothing was added.
+        """
+        ...
+
+
+class ScheduleService:
+    """Serves agents: tools, an owner, and their orderly end (`spec/package.md`, composition).
+
+    An agent that already lived when the service was made, or that is not announced, is not
+    adopted; sub-agents are passed over.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        options: LiveOptions | None = None,
+        report: Callable[[str, Fact], None] = log_fact,
+    ) -> None:
+        self._clock = clock
+        self._options = options
+        self._report = report
+        self._served: dict[int, tuple[AgentPort, LiveSchedule, Callable[[], None]]] = {}
+        self._stopping = False
+
+    def serve(
+        self, agent: AgentPort, log: LiveLog, scope: ToolScope, *, name: str = "session"
+    ) -> LiveSchedule | None:
+        """Give a newly created agent its tools and its owner; None if it gets none.
+
+        It gets none when it is not a live root, is served already, or the service stops.
+        Tools are registered first, all or none; then the owner starts.
+
+        Raises:
+            CompositionError: the log has no barrier: reminders would not be durable.
+            Exception: a tool could not be registered; nothing was started.
+        """
+        if not callable(getattr(log, "barrier", None)):
+            raise CompositionError("the session log has no persistence barrier")
+        if self._stopping or not agent.is_root or not agent.is_live or id(agent) in self._served:
+            return None
+        live = LiveSchedule(
+            agent,
+            log,
+            name=name,
+            clock=self._clock,
+            options=self._options,
+            report=self._report,
+        )
+        remove_tools = _register_all(scope, live.tools())
+        self._served[id(agent)] = (agent, live, remove_tools)
+        live.start()
+        return live
+
+    async def release(self, agent: AgentPort) -> None:
+        """Take the tools away and stop the owner of one agent; its reminders stay in the log."""
+        entry = self._served.pop(id(agent), None)
+        if entry is not None:
+            _, live, remove_tools = entry
+            try:
+                remove_tools()
+            finally:
+                await live.close()
+
+    async def close(self) -> None:
+        """Stop serving; all agents are released together, even if another one's release fails.
+
+        Raises:
+            ExceptionGroup: what failed on the way.
+        """
+        self._stopping = True
+        results = await asyncio.gather(
+            *(self.release(agent) for agent, _, _ in self._served.values()),
+            return_exceptions=True,
+        )
+        failures = [result for result in results if isinstance(result, Exception)]
+        if failures:
+            raise ExceptionGroup("some agents could not be released", failures)
+
+
+def _register_all(scope: ToolScope, tools: tuple[SessionTool, ...]) -> Callable[[], None]:
+    """Add the tools, all or none; gives the function that removes them in reverse order."""
+    with ExitStack() as registered:
+        for tool in tools:
+            registered.callback(scope.register_tool(tool))
+        return registered.pop_all().close

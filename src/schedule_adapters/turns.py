@@ -1,0 +1,462 @@
+"""The framework-neutral session runtime: an inbox, one turn at a time, and the idle phase.
+
+No agent framework has a long-lived owner with "idle, maintenance, parked follow-up"; they
+are call, run, return. So `AgentPort` is implemented once, here, and a framework's adapter
+supplies only how to run one turn (`turn_driver`).
+
+Each message that enters the inbox is an event of the session log first (`input/queued`),
+and so is the start of its turn. That makes the admission of a reminder exactly one: a
+crash before the turn started finds the message queued, a crash after it does not. What a
+model makes of the message is not promised: a turn may fail or be cut off.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Literal, TypeVar
+
+from attrs import frozen
+
+from schedule_adapters.events import INPUT_QUEUED, TURN_ENDED, TURN_STARTED
+from schedule_adapters.live import SystemClock
+from schedule_adapters.sessions import Session
+from schedule_adapters.time_context import TimeContext, parse_zone, render
+from schedule_adapters.turn_driver import (
+    SessionTool,
+    TextDelta,
+    TurnDriver,
+    TurnInput,
+    TurnOutput,
+)
+from schedule_core import AgentBusy, Clock, FollowUp, ScheduleId
+from schedule_core.text import safe_integer
+
+Phase = Literal["idle", "turn", "maintenance"]
+Outcome = Literal["completed", "failed", "cancelled", "interrupted", "postponed"]
+
+_log = logging.getLogger("schedule_adapters")
+_Listener = TypeVar("_Listener")
+
+
+class AgentClosed(Exception):  # noqa: N818 - a state, not a fault
+    """The agent of this session is closed."""
+
+
+@frozen
+class QueuedInput:
+    """One message in the inbox.
+
+    Attributes:
+        seq: its `input/queued` event.
+        source: "user" or "reminder".
+        text: what the model gets.
+        schedule_id: the reminder it delivers.
+        time_zone: the client's zone, for this message alone.
+    """
+
+    seq: int
+    source: Literal["user", "reminder"]
+    text: str
+    schedule_id: ScheduleId | None = None
+    time_zone: str | None = None
+
+
+@frozen
+class TurnStarted:
+    """A turn began with this message."""
+
+    input: QueuedInput
+
+
+@frozen
+class TurnEnded:
+    """That turn is over; `error` is what failed, or what could not be saved."""
+
+    input: QueuedInput
+    outcome: Outcome
+    error: Exception | None = None
+
+
+SessionOutput = TurnStarted | TurnOutput | TurnEnded
+"""What a host hears of, in order."""
+
+
+@frozen
+class _Resumed:
+    """What the log of a session says about its inbox."""
+
+    owed: dict[int, QueuedInput]
+    cut_off: QueuedInput | None  # its turn began and did not end
+    admitted: set[ScheduleId]
+
+
+class SessionRuntime:
+    """One live agent in one open session; on the loop it was made on.
+
+    Implements `schedule_core.ports.AgentPort` and `service.ToolScope`.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        driver: TurnDriver,
+        *,
+        clock: Clock | None = None,
+        is_root: bool = True,
+    ) -> None:
+        self._session = session
+        self._driver = driver
+        self._clock = clock or SystemClock()
+        self._is_root = is_root
+        self._started = False
+        self._closed = False
+        self._phase: Phase = "idle"
+        self._tools: dict[str, SessionTool] = {}
+        self._turn: asyncio.Task[None] | None = None  # the driver's part of the open turn
+        self._begun = False  # the start of the open turn is in the log
+        self._reached_model = False  # the driver has the open turn
+        self._said: list[str] = []  # the assistant's text in the open turn
+        self._closing: asyncio.Task[None] | None = None  # set from `close` on
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._idle_listeners: list[Callable[[], None]] = []
+        self._close_listeners: list[Callable[[], None]] = []
+        self._output_listeners: list[Callable[[SessionOutput], None]] = []
+        resumed = _resume(session)
+        self._admitted = resumed.admitted
+        self._cut_off = resumed.cut_off
+        self._inbox = deque(sorted(resumed.owed.values(), key=lambda queued: queued.seq))
+
+    # AgentPort.
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this agent may have reminders."""
+        return self._is_root
+
+    @property
+    def is_live(self) -> bool:
+        """True until `close`."""
+        return not self._closed
+
+    def has_admitted(self, schedule_id: ScheduleId) -> bool:
+        """Whether this session's log holds the follow-up of that reminder."""
+        return schedule_id in self._admitted
+
+    def followup(self, message: FollowUp) -> None:
+        """Queue the message of a due reminder; see `AgentPort`."""
+        self._queue("reminder", message.text, message.schedule_id, None)
+        self._admitted.add(message.schedule_id)
+
+    def run_maintenance(self, task: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Claim the idle phase for `task`; see `AgentPort`."""
+        self._check_live()
+        if self._phase != "idle" or self._inbox:
+            raise AgentBusy
+        self._phase = "maintenance"
+
+        async def run() -> None:
+            await task()
+
+        running = self._spawn(run())
+        # Not in a finally of the task: one that is cancelled before it starts has none.
+        running.add_done_callback(lambda _: self._release())
+        return running
+
+    async def when_idle(self) -> None:
+        """Return when no turn and no maintenance runs and the inbox is empty."""
+        while not self._is_idle():
+            self._check_live()
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle_waiters.append(waiter)
+            await waiter
+
+    def on_idle(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever a turn ends and no input waits."""
+        return _subscribe(self._idle_listeners, listener)
+
+    def on_close(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` once, at the beginning of `close`."""
+        return _subscribe(self._close_listeners, listener)
+
+    # ToolScope.
+
+    def register_tool(self, tool: SessionTool) -> Callable[[], None]:
+        """Offer one tool to every later turn.
+
+        Raises:
+            ValueError: there is a tool of that name already.
+        """
+        if tool.name in self._tools:
+            raise ValueError(f"there is a tool {tool.name} already")
+        self._tools[tool.name] = tool
+
+        def remove() -> None:
+            if self._tools.get(tool.name) is tool:
+                del self._tools[tool.name]
+
+        return remove
+
+    # For the host.
+
+    @property
+    def phase(self) -> Phase:
+        """What owns the agent now."""
+        return self._phase
+
+    @property
+    def queued(self) -> tuple[QueuedInput, ...]:
+        """The messages that wait for their turn."""
+        return tuple(self._inbox)
+
+    def subscribe(self, listener: Callable[[SessionOutput], None]) -> Callable[[], None]:
+        """Hear of every turn; gives the function that ends that."""
+        return _subscribe(self._output_listeners, listener)
+
+    def start(self) -> None:
+        """Begin: messages that an earlier process left queued get their turns now.
+
+        A turn that was cut off by the end of that process is told first, as ended.
+        """
+        if self._cut_off is not None:
+            self._end(self._cut_off.seq, "interrupted")
+            self._tell(TurnEnded(self._cut_off, "interrupted"))
+            self._cut_off = None
+        self._started = True
+        self._start_turn()
+
+    def prompt(self, text: str, *, time_zone: str | None = None) -> QueuedInput:
+        """Queue what the user said; its turn comes in order.
+
+        Args:
+            text: what the user said.
+            time_zone: the IANA zone of the user's client, as provenance of this prompt
+                alone: an instruction to the model, never a default of the tools.
+
+        Raises:
+            ValueError: that is no time zone; nothing was queued.
+            AgentClosed: nothing was queued.
+            StoreError: nothing was queued.
+        """
+        zone = None if time_zone is None else parse_zone(time_zone)
+        return self._queue("user", text, None, zone)
+
+    def cancel_turn(self) -> bool:
+        """End the open turn early; False if there is none. The conversation stays usable."""
+        return self._turn is not None and self._turn.cancel()
+
+    async def close(self, *, timeout_s: float = 10.0) -> None:
+        """Close quietly: no further turn starts, the open one is cancelled and awaited.
+
+        Closing again awaits the same end. Messages without a turn are owed to the next opening.
+        """
+        if self._closing is None:
+            self._closed = True
+            _notify(self._close_listeners)
+            self._wake_idle_waiters()
+            self.cancel_turn()
+            work = self._close(set(self._tasks), timeout_s)
+            self._closing = asyncio.get_running_loop().create_task(work)
+        await asyncio.shield(self._closing)
+
+    async def _close(self, tasks: set[asyncio.Task[None]], timeout_s: float) -> None:
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=timeout_s)
+            for task in late:
+                task.cancel()
+        await self._driver.close()
+
+    # The inbox.
+
+    def _queue(
+        self,
+        source: Literal["user", "reminder"],
+        text: str,
+        schedule_id: ScheduleId | None,
+        time_zone: str | None,
+    ) -> QueuedInput:
+        self._check_live()
+        data = {"source": source, "text": text}
+        if schedule_id is not None:
+            data["scheduleId"] = schedule_id
+        if time_zone is not None:
+            data["timeZone"] = time_zone
+        event = self._session.append(INPUT_QUEUED.name, data)
+        queued = QueuedInput(event.seq, source, text, schedule_id, time_zone)
+        self._inbox.append(queued)
+        self._start_turn()
+        return queued
+
+    def _is_idle(self) -> bool:
+        return self._phase == "idle" and not self._inbox and not self._closed
+
+    def _check_live(self) -> None:
+        if self._closed:
+            raise AgentClosed("this session is closed")
+
+    def _start_turn(self) -> None:
+        """Begin the next turn, if the agent is free and a message waits."""
+        if self._started and self._phase == "idle" and self._inbox and not self._closed:
+            self._phase, self._begun = "turn", False
+            queued = self._inbox.popleft()
+            self._turn = self._spawn(self._drive_turn(queued))
+            self._spawn(self._run_turn(queued, self._turn))
+
+    def _release(self) -> None:
+        """End a turn or maintenance; parked input goes first."""
+        self._phase = "idle"
+        self._start_turn()
+        if self._is_idle():
+            self._wake_idle_waiters()
+
+    def _wake_idle_waiters(self) -> None:
+        waiters, self._idle_waiters = self._idle_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # A turn.
+
+    async def _run_turn(self, queued: QueuedInput, turn: asyncio.Task[None]) -> None:
+        if self._closed and not self._begun:
+            self._turn = None  # it never ran: its message is owed to the next opening
+            self._inbox.appendleft(queued)
+            self._release()
+            return
+        outcome: Outcome = "failed"
+        error: Exception | None = None
+        try:
+            if not self._begun:  # cancelled before its first step
+                self._begin(queued)
+            outcome, error = await _outcome(turn)
+            self._turn = None
+            if self._closed and not self._reached_model:
+                outcome = "postponed"
+                self._inbox.appendleft(queued)
+            self._end(queued.seq, outcome)
+            unsaved = await self._save()
+            error = error or unsaved
+        except Exception as failure:
+            error = error or failure
+        finally:
+            self._turn = None
+            self._tell(TurnEnded(queued, outcome, error))
+            self._release()
+            if self._is_idle():
+                _notify(self._idle_listeners)
+
+    def _begin(self, queued: QueuedInput) -> None:
+        self._session.append(TURN_STARTED.name, {"input": queued.seq})
+        self._begun, self._reached_model = True, False
+        self._said = []
+
+    async def _drive_turn(self, queued: QueuedInput) -> None:
+        self._begin(queued)
+        # Durable before the model sees it, so that a crash does not admit it again. A disk
+        # that fails is reported at the end of the turn: a repeat is better than a loss.
+        await self._save()
+        self._tell(TurnStarted(queued))
+        # What waits behind it is part of the same exchange: two zones there mean "ask".
+        waiting = [each.time_zone for each in self._inbox if each.time_zone is not None]
+        context = TimeContext.for_zones([queued.time_zone, *waiting])
+        instructions = render(context, self._clock.now())
+        turn = TurnInput(queued.text, queued.source, queued.schedule_id, instructions)
+        self._reached_model = True
+        await self._driver.run_turn(turn, tuple(self._tools.values()), self._say)
+
+    async def _save(self) -> Exception | None:
+        try:
+            await self._session.barrier()
+        except Exception as error:
+            return error
+        return None
+
+    def _end(self, input_seq: int, outcome: Outcome) -> None:
+        data = {"input": input_seq, "outcome": outcome, "text": "".join(self._said)}
+        self._session.append(TURN_ENDED.name, data)
+
+    def _say(self, output: TurnOutput) -> None:
+        if isinstance(output, TextDelta):
+            self._said.append(output.text)
+        self._tell(output)
+
+    def _tell(self, output: SessionOutput) -> None:
+        _notify(self._output_listeners, output)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def _outcome(turn: asyncio.Task[None]) -> tuple[Outcome, Exception | None]:
+    await asyncio.wait([turn])
+    if turn.cancelled():
+        return "cancelled", None
+    error = turn.exception()
+    if error is None:
+        return "completed", None
+    if not isinstance(error, Exception):
+        raise error
+    return "failed", error
+
+
+def _resume(session: Session) -> _Resumed:
+    """Read from the log which messages are still owed a turn; a fork owes its own only.
+
+    An event of ours without the members it should have says nothing, as an unknown type does.
+    """
+    owed: dict[int, QueuedInput] = {}
+    admitted: set[ScheduleId] = set()
+    cut_off: QueuedInput | None = None
+    boundary = safe_integer(session.seed_length)
+    if boundary is None or boundary < 0:  # corrupt: what is the parent's cannot be told
+        boundary = session.length
+    for event in session.events_from(boundary):
+        match event.type, event.data:
+            case INPUT_QUEUED.name, {"source": "user" | "reminder", "text": str()}:
+                queued = _queued_input(event.seq, event.data)
+                owed[event.seq] = queued
+                if queued.schedule_id is not None:
+                    admitted.add(queued.schedule_id)
+            case TURN_STARTED.name, {"input": int(begun)}:
+                cut_off = owed.pop(begun, None)
+            case TURN_ENDED.name, {"outcome": "postponed"} if cut_off is not None:
+                owed[cut_off.seq], cut_off = cut_off, None
+            case TURN_ENDED.name, {"input": int(over)}:
+                owed.pop(over, None)
+                cut_off = None
+            case _:
+                pass
+    return _Resumed(owed, cut_off, admitted)
+
+
+def _queued_input(seq: int, data: dict[str, Any]) -> QueuedInput:
+    schedule_id, time_zone = data.get("scheduleId"), data.get("timeZone")
+    return QueuedInput(
+        seq,
+        data["source"],
+        data["text"],
+        ScheduleId(schedule_id) if isinstance(schedule_id, str) else None,
+        time_zone if isinstance(time_zone, str) else None,
+    )
+
+
+def _notify(listeners: Sequence[Callable[..., None]], *arguments: object) -> None:
+    for listener in list(listeners):
+        try:
+            listener(*arguments)
+        except Exception:
+            _log.exception("a listener of the session failed")
+
+
+def _subscribe(listeners: list[_Listener], listener: _Listener) -> Callable[[], None]:
+    listeners.append(listener)
+
+    def unsubscribe() -> None:
+        if listener in listeners:
+            listeners.remove(listener)
+
+    return unsubscribe
