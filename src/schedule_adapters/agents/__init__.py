@@ -1,0 +1,1 @@
+"""Agent frameworks: one thin file each, each behind an extra of its own."""
