@@ -1,0 +1,1 @@
+"""The web page: one conversation whose reminders can be seen, served from this machine."""
