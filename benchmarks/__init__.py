@@ -1,0 +1,1 @@
+"""The promised ratios, each from one run on one machine: `make bench`."""

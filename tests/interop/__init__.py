@@ -1,0 +1,1 @@
+"""Our logs in the published original's hands, and its logs in ours: `make interop`."""
