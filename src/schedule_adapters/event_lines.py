@@ -18,9 +18,9 @@ _GIST_WIDTH: Final = 200
 
 
 def event_line(event: SessionEvent, time_zone: str | None) -> str:
-    """Sequence number, time, type and the gist of one event."""
+    """Sequence number, time (in that zone, or UTC), type and the gist of one event."""
     in_range = MIN_INSTANT <= event.time <= MAX_INSTANT
-    at = local_moment(Instant(event.time), time_zone) if in_range else str(event.time)
+    at = local_moment(Instant(event.time), time_zone)[:19] if in_range else str(event.time)
     gist = one_line(_gist(event.type, event.data, time_zone), _GIST_WIDTH)
     return f"{event.seq:>6}  {at}  {one_line(event.type, 30):<22} {gist}".rstrip()
 
