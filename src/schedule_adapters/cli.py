@@ -65,10 +65,6 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 async def _run(arguments: argparse.Namespace) -> int:
     command: Callable[[argparse.Namespace], Awaitable[int | None]] = arguments.run
-    this_task = asyncio.current_task()
-    assert this_task is not None, "asyncio.run made it"
-    # Asked to end from outside: leave in order, as when the person leaves.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
     return await command(arguments) or 0
 
 

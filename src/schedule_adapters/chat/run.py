@@ -1,6 +1,8 @@
 """Open a session and talk in it, at a terminal or from a script."""
 
+import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,6 +43,8 @@ async def chat(
 ) -> int:
     """Talk until the person leaves, or standard input ends; gives the exit code.
 
+    SIGTERM cancels it.
+
     Raises:
         ChatError: the model cannot be used, or the conversation in the log cannot be read.
         StoreError: the session cannot be opened.
@@ -60,6 +64,10 @@ async def chat(
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     show = Screen().show if at_terminal else show_plainly
     _show_warnings(show)
+    # Asked to end from outside: leave in order, as when the person leaves.
+    this_task = asyncio.current_task()
+    assert this_task is not None, "a coroutine runs in a task"
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this_task.cancel)
     is_well = True
     async with open_conversation(
         store,
