@@ -4,6 +4,7 @@ Each way calls `examine` once for each log and gives the answers in the order of
 they differ in nothing but time. What cannot be sent elsewhere (standard input) is read here.
 """
 
+import gc
 import importlib
 import multiprocessing
 import signal
@@ -117,5 +118,9 @@ def _connect(address: str) -> Any:
         ) from error
     try:
         return distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, TypeError, ImportError) as error:
-        raise UnreadableError(f"no Dask cluster answers at {address}") from error
+    except (OSError, ValueError, TypeError, ImportError):
+        pass  # said below, once the exception and the frames that it holds are gone
+    # The half-made client is freed here and now. Freed by the collector at a moment of its
+    # own, inside the start of another client, it would wait for a lock of its own thread.
+    gc.collect()
+    raise UnreadableError(f"no Dask cluster answers at {address}")

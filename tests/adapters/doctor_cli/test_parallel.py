@@ -1,5 +1,6 @@
 """Several processes and a Dask cluster: the same answers in the same order."""
 
+import gc
 import os
 import sys
 from functools import partial
@@ -54,12 +55,14 @@ def test_dask_gives_what_this_machine_gives(paths: list[str]) -> None:
 def test_no_cluster_at_that_address_is_one_clear_line(
     paths: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("distributed")
+    """And nothing of the attempt is left for the collector, which may come at a bad moment."""
+    distributed: Any = pytest.importorskip("distributed")
     monkeypatch.setattr(parallel, "_CONNECT_S", 0.3)
     for address in ("tcp://127.0.0.1:9", "nonsense", "foo://x"):
         done = doctor(*paths, "--dask", address)
         assert (2, "") == (done.code, done.out)
         assert f"session-schedule: no Dask cluster answers at {address}\n" == done.err
+        assert [] == [each for each in gc.get_objects() if type(each) is distributed.Client]
 
 
 def test_without_dask_it_says_what_to_install(
