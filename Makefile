@@ -9,7 +9,7 @@ ORIGINAL := benchmarks/original
 CHROMIUM ?= /usr/bin/chromium
 export CHROMIUM
 
-.PHONY: help chat test bench interop catalog format clean
+.PHONY: help chat test proof bench interop catalog format clean
 
 help: ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,10 @@ test: $(VENV)/.dev | $(CHROMIUM) ## everything that must hold: style, types, arc
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -n $(WORKERS) --cov --cov-report=term $(PYTEST_ARGS)
+
+proof: $(VENV)/.dev ## the property tests with fifty times as many examples; takes long
+	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) tests/core tests/adapters/doctor \
+	  tests/adapters/agents tests/adapters/stores tests/adapters/test_turn_properties.py
 
 bench: $(VENV)/.dev $(ORIGINAL)/node_modules ## the promised ratios, from one run
 	$(BIN)/python -m benchmarks
