@@ -339,8 +339,8 @@ class LiveSchedule:
     def _report(self, fact: Fact) -> None:
         try:
             self._report_fact(self._name, fact)
-        except Exception:
-            _log.exception("%s: the report hook failed", self._name)
+        except Exception as error:
+            self._warn("the report hook failed", error)
         if isinstance(fact, Delayed) and self._options.retry_s is not None:
             if self._retry is not None:
                 self._retry.cancel()

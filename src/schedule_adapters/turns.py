@@ -448,8 +448,9 @@ def _notify(listeners: Sequence[Callable[..., None]], *arguments: object) -> Non
     for listener in list(listeners):
         try:
             listener(*arguments)
-        except Exception:
-            _log.exception("a listener of the session failed")
+        except Exception as error:
+            # Its kind alone: a listener hears what is said, and its words may repeat it.
+            _log.warning("a listener of the session failed: %s", type(error).__name__)
 
 
 def _subscribe(listeners: list[_Listener], listener: _Listener) -> Callable[[], None]:

@@ -995,3 +995,21 @@ def test_the_time_told_to_the_model_is_that_of_its_turn() -> None:
         ]
 
     run(scenario)
+
+
+def test_what_a_failing_listener_says_stays_out_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It hears every prompt and answer, and its error may repeat them."""
+
+    def listener(output: SessionOutput) -> None:
+        raise ValueError(output)
+
+    async def scenario(world: TurnWorld) -> None:
+        world.runtime.subscribe(listener)
+        world.runtime.prompt("secret")
+        await world.runtime.when_idle()
+
+    run(scenario)
+    assert "a listener of the session failed: ValueError" in caplog.text
+    assert "secret" not in caplog.text
