@@ -1,37 +1,50 @@
 """How lines may be read fast, as the scan sees it; and how they are read without that."""
 
-from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Final, Protocol
+
+from schedule_adapters.events import CHECKPOINT, INPUT_QUEUED
+from schedule_core.instants import Instant
+from schedule_core.ports import SCHEDULE_EVENT_TYPE
+from schedule_core.records import ScheduleChange, ScheduleCreateChange, ScheduleId
+
+WATCHED: Final = frozenset({SCHEDULE_EVENT_TYPE, CHECKPOINT.name, INPUT_QUEUED.name})
+"""The types of the events that matter to reminders, or to what is known durable."""
+
+ChangeRow = tuple[int, int, str, ScheduleId, Instant, int | None, str]
+"""A schedule event: seq, time, operation, id; of a create also its target, its delay in seconds
+(None for an absolute one) and its prompt, which are 0, None and "" for the other changes. A tuple,
+for a log may hold millions of them.
+"""
+Block = tuple[int, list[ChangeRow], list[int]]
+"""What a block of lines holds: how many lines, its plain schedule events in order, and the
+indices of the lines that matter beside those and that only the exact readers can judge.
+"""
 
 
-class Envelope(Protocol):
-    """A line that is one event, apart from what its `data` means."""
+_NO_TARGET: Final = Instant(0)
 
-    type: str
-    seq: int
-    time: int
-    data: Any
-    ignorable: bool
+
+def change_row(change: ScheduleChange, seq: int, time: int) -> ChangeRow:
+    """The row of an event that the exact readers read."""
+    if not isinstance(change, ScheduleCreateChange):
+        return seq, time, change.operation, change.id, _NO_TARGET, None, ""
+    record = change.schedule
+    delay = record.after_seconds if record.kind == "after" else None
+    return seq, time, "create", record.id, record.scheduled_at, delay, record.prompt
 
 
 class Decoder(Protocol):
-    """A fast way to read what is plain; None always means: let the exact readers judge."""
+    """A fast way to read what is plain; whatever it refuses is for the exact readers to judge."""
 
-    def read_block(self, block: bytes) -> Sequence[tuple[Envelope]] | None:
-        """Read whole lines, each to a tuple of one."""
+    def read_block(self, block: bytes, first: int) -> Block | None:
+        """Read whole lines; None unless each is one event, numbered from `first` on."""
         ...
 
-    def read_line(self, line: bytes) -> Envelope | None:
-        """Read one line, without its newline."""
-        ...
+    def read_line(self, line: bytes, seq: int) -> bool:
+        """Tell whether a line without its newline is an event of that number, and no more.
 
-    def read_changes(self, envelopes: Sequence[Envelope]) -> bool:
-        """Put a change in the place of the `data` of each of these schedule events.
-
-        Tells whether all could be read; None takes the place of the others. What is put there
-        has what the core's changes and records have, and may be of another make that is
-        cheaper to come by: `operation` and `kind` tell them apart, and not their class.
+        One that matters to reminders is more: then the answer is no.
         """
         ...
 
@@ -39,21 +52,23 @@ class Decoder(Protocol):
 class ExactDecoder:
     """The decoder that leaves everything to the exact readers."""
 
-    def read_block(self, block: bytes) -> None:
+    def read_block(self, block: bytes, first: int) -> None:
         """Leave it."""
 
-    def read_line(self, line: bytes) -> None:
+    def read_line(self, line: bytes, seq: int) -> bool:  # noqa: ARG002 - it looks at neither
         """Leave it."""
+        return False
 
-    def read_changes(self, envelopes: Sequence[Envelope]) -> bool:
-        """There are none: no block was read."""
-        return not envelopes
+
+_FASTEST_FIRST: Final = ("native_lines", "fast_lines")
 
 
 def fastest_decoder() -> Decoder:
-    """The fast decoder if its package is installed; the answer is the same without it."""
-    try:
-        decoder: Decoder = import_module("schedule_adapters.doctor.fast_lines")
-    except ImportError:
-        return ExactDecoder()
-    return decoder
+    """The fastest decoder that is installed here; the answer is the same with any."""
+    for name in _FASTEST_FIRST:
+        try:
+            decoder: Decoder = import_module(f"schedule_adapters.doctor.{name}")
+        except ImportError:
+            continue
+        return decoder
+    return ExactDecoder()

@@ -14,19 +14,20 @@ refuse, and give the same values.** Where msgspec is laxer than they are:
   line are read line by line.
 - The data of several events is decoded as one array: each was found to be one value before.
 - Bounds of integers are given as constraints; `seq` is compared with the one expected, and
-  `ignorable` with true, by whoever takes the envelopes.
+  `ignorable` with true.
 """
 
 import re
-from collections.abc import Sequence
 from itertools import repeat
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, MsgspecError, Raw, Struct
 from msgspec.json import Decoder
 
+from schedule_adapters.doctor.decoders import WATCHED, Block, ChangeRow
 from schedule_adapters.stores.log_format import MAX_DEPTH, may_be_deep
 from schedule_core.instants import parse_instant
+from schedule_core.ports import SCHEDULE_EVENT_TYPE
 from schedule_core.text import MAX_SAFE_INTEGER, is_trimmed
 
 _LONG: Final = 2 * MAX_DEPTH
@@ -52,16 +53,15 @@ class Envelope(Struct, forbid_unknown_fields=True, gc=False):
 class _Record(Struct, tag_field="kind", rename="camel", forbid_unknown_fields=True, gc=False):
     id: str
     prompt: str
-    scheduled_at: str  # the instant itself, once it was checked
+    scheduled_at: str
 
 
 class _After(_Record, tag="after"):
-    kind: ClassVar[Literal["after"]] = "after"
     after_seconds: _Delay
 
 
 class _At(_Record, tag="at"):
-    kind: ClassVar[Literal["at"]] = "at"
+    pass
 
 
 class _Change(Struct, tag_field="operation", forbid_unknown_fields=True, gc=False):
@@ -69,7 +69,6 @@ class _Change(Struct, tag_field="operation", forbid_unknown_fields=True, gc=Fals
 
 
 class _Create(_Change, tag="create"):
-    operation: ClassVar[Literal["create"]] = "create"
     schedule: _After | _At
 
 
@@ -89,7 +88,7 @@ class ChangeEnvelope(Struct, forbid_unknown_fields=True, gc=False):
     type: Literal["schedule/change"]
     seq: int
     time: _Time
-    data: _Create | _Delete | _Dispatch  # or None, once it was found not to be plain
+    data: _Create | _Delete | _Dispatch
     ignorable: bool = True
 
 
@@ -100,54 +99,63 @@ _CHANGES: Final = Decoder(list[_Create | _Delete | _Dispatch])
 
 _CHANGE_START: Final = b'{"type":"schedule/change"'
 
-_Row = TypeVar("_Row")
 
-
-def read_block(block: bytes) -> list[tuple[Envelope]] | list[tuple[ChangeEnvelope]] | None:
-    """Read whole lines at once; None if one of them is not plain."""
+def read_block(block: bytes, first: int) -> Block | None:
+    """Read whole lines at once; None unless each is one event, numbered from `first` on."""
+    rows: list[tuple[Any]] | None = None
     if block.startswith(_CHANGE_START):  # then they may all be: worth a try
         rows = _read_rows(_CHANGE_BLOCK, block)
-        if rows is not None:
-            return rows
-    return _read_rows(_BLOCK, block)
-
-
-def read_line(line: bytes) -> Envelope | None:
-    """Read one line; None if only the exact reader can judge it."""
-    if len(line) >= _LONG and (may_be_deep(line) or _LONG_NUMBER.search(line)):
+    if rows is None:
+        rows = _read_rows(_BLOCK, block)
+    if rows is None or [event.seq for (event,) in rows] != list(range(first, first + len(rows))):
         return None
+    events = [event for (event,) in rows if event.type in WATCHED or not event.ignorable]
+    changes = [event for event in events if event.type == SCHEDULE_EVENT_TYPE and event.ignorable]
+    plain = _change_rows(changes)
+    if len(plain) == len(events):
+        return len(rows), plain, []
+    taken = {row[0] for row in plain}
+    return len(rows), plain, [event.seq - first for event in events if event.seq not in taken]
+
+
+def read_line(line: bytes, seq: int) -> bool:
+    """Tell whether a line is an event of that number that means nothing to reminders."""
+    if len(line) >= _LONG and (may_be_deep(line) or _LONG_NUMBER.search(line)):
+        return False
     if not _is_utf8(line):
+        return False
+    try:
+        event = _LINE.decode(line)
+    except _REFUSALS:
+        return False
+    return event.seq == seq and event.ignorable and event.type not in WATCHED
+
+
+def _change_rows(events: list[Any]) -> list[ChangeRow]:
+    """The rows of those whose change is plain."""
+    if events and type(events[0]) is Envelope:
+        changes = _decode_changes([event.data for event in events])
+    else:
+        changes = [event.data for event in events]
+    rows = (_row(change, event) for change, event in zip(changes, events, strict=True))
+    return [row for row in rows if row is not None]
+
+
+def _row(change: Any, event: Any) -> Any:
+    """The `ChangeRow` of one change; None if it is not plain."""
+    if type(change) is not _Create:
+        if change is None or not is_trimmed(change.id):
+            return None
+        return event.seq, event.time, change.operation, change.id, 0, None, ""
+    record = change.schedule
+    if not (is_trimmed(record.id) and is_trimmed(record.prompt)):
         return None
     try:
-        return _LINE.decode(line)
-    except _REFUSALS:
+        due = parse_instant(record.scheduled_at)
+    except ValueError:
         return None
-
-
-def read_changes(envelopes: Sequence[Any]) -> bool:
-    """Put a change in the place of the data of each; None where it is not plain.
-
-    Tells whether all are. They are no changes of the core, but have all of their attributes.
-    """
-    if envelopes and type(envelopes[0]) is Envelope:
-        changes = _decode_changes([envelope.data for envelope in envelopes])
-        for envelope, change in zip(envelopes, changes, strict=True):
-            envelope.data = change
-    all_plain = True
-    for envelope in envelopes:
-        change = envelope.data
-        try:
-            if type(change) is _Create:
-                record = change.schedule
-                record.scheduled_at = parse_instant(record.scheduled_at)  # type: ignore[assignment]
-                plain = is_trimmed(record.id) and is_trimmed(record.prompt)
-            else:
-                plain = change is not None and is_trimmed(change.id)
-        except ValueError:
-            plain = False
-        if not plain:
-            envelope.data, all_plain = None, False
-    return all_plain
+    delay = record.after_seconds if type(record) is _After else None
+    return event.seq, event.time, "create", record.id, due, delay, record.prompt
 
 
 def _decode_changes(data: list[Raw]) -> list[Any]:
@@ -161,7 +169,7 @@ def _decode_changes(data: list[Raw]) -> list[Any]:
     return [None] if len(data) == 1 else [_decode_changes([one])[0] for one in data]
 
 
-def _read_rows(decoder: Decoder[_Row], block: bytes) -> list[_Row] | None:
+def _read_rows(decoder: Decoder[Any], block: bytes) -> list[tuple[Any]] | None:
     if _has_long_line(block) or not _is_utf8(block):
         return None
     arrays = b"[" + block.replace(b"\n", b"]\n[")  # and one bracket too many

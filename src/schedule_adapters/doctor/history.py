@@ -5,12 +5,12 @@ naming twice what follows from one fault: a change that cannot be taken is passe
 after damage a transition of an id that was never seen says nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from math import inf
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from attrs import define, field, frozen
 
+from schedule_adapters.doctor.decoders import ChangeRow
 from schedule_adapters.doctor.findings import CODES_OF_FAULTS, Finding, FindingCode
 from schedule_core.errors import ScheduleLogError
 from schedule_core.fold import Lifetimes
@@ -18,7 +18,8 @@ from schedule_core.instants import SECOND_MS, Instant, format_instant
 from schedule_core.records import (
     AfterScheduleRecord,
     AtScheduleRecord,
-    ScheduleChange,
+    DelaySeconds,
+    Prompt,
     ScheduleId,
     ScheduleRecord,
 )
@@ -32,19 +33,8 @@ Report = Callable[[Place, FindingCode, ScheduleId | None, str], None]
 """Takes what is wrong with an event: its place, code, reminder, message."""
 
 
-class ChangeEvent(Protocol):
-    """A schedule event whose data was read: `SessionEvent`, or what a decoder gives."""
-
-    @property
-    def data(self) -> ScheduleChange: ...  # noqa: D102
-    @property
-    def seq(self) -> int: ...  # noqa: D102
-    @property
-    def time(self) -> int: ...  # noqa: D102
-
-
-_Open = tuple[ScheduleRecord, Place]
-"""An active reminder, of whichever make its decoder gave, and where it was created."""
+_Open = tuple[ChangeRow, int]
+"""An active reminder's create, and what to add to its seq to get its line."""
 
 
 @frozen
@@ -117,8 +107,8 @@ class History:
         """What readers get of what was read so far."""
         if self._stopped is not None:
             return self._stopped
-        records = [_core_record(record) for record, _ in self._lifetimes.active]
-        places = [place for _, place in self._lifetimes.active]
+        records = [_core_record(row) for row, _ in self._lifetimes.active]
+        places = [(row[0] + offset, row[0]) for row, offset in self._lifetimes.active]
         return Outcome(
             tuple(records),
             self._lifetimes.seen,
@@ -128,37 +118,52 @@ class History:
             dict(self._queued),
         )
 
-    def take(self, events: Iterable[ChangeEvent], offset: int) -> None:
-        """Take schedule events whose data is a change, of whichever make.
+    def take(self, changes: list[ChangeRow], offset: int) -> None:
+        """Take schedule events.
 
         Args:
-            events: in their order.
+            changes: in their order.
             offset: what to add to the seq of an event to get its line.
         """
-        create, end = self._create, self._lifetimes.end
-        own_from = inf if self.boundary is None else self.boundary
-        for event in events:
-            change, seq = event.data, event.seq
-            if seq < own_from:
-                if change.operation == "create":
-                    self._inherited.add(change.schedule.id)
+        # A log may hold millions: what is called for each of them is looked up once.
+        create, end, queued = self._lifetimes.create, self._lifetimes.end, self._queued
+        own = self._own(changes)
+        self.changes += len(own)
+        for row in own:
+            seq, time, operation, schedule_id, due, delay, _ = row
+            if operation == "create":
+                try:
+                    create(schedule_id, (row, offset))
+                except ScheduleLogError as error:
+                    code = CODES_OF_FAULTS[error.fault]
+                    self._fault((seq + offset, seq), code, schedule_id, error.detail)
+                    continue
+                if delay is not None:
+                    late = time + delay * SECOND_MS - due
+                    if not -CLOCK_TOLERANCE_MS <= late <= CLOCK_TOLERANCE_MS:
+                        self._mismatch((seq + offset, seq), schedule_id, late)
                 continue
-            self.changes += 1
-            if change.operation == "create":
-                create(change.schedule, (seq + offset, seq), event.time)
-                continue
-            ended = end(change.id)
+            ended = end(schedule_id)
             if ended is None:
-                self._inactive(change.operation, (seq + offset, seq), change.id)
+                self._inactive(operation, (seq + offset, seq), schedule_id)
                 continue
-            if change.operation == "delete":
+            if operation == "delete":
                 self._deleted += 1
             else:
                 self._dispatched += 1
-                early = ended[0].scheduled_at - event.time
+                early = ended[0][4] - time
                 if early > 0 or self._inbox_in_log:
-                    self._check_dispatch((seq + offset, seq), change.id, early)
-            self._queued.pop(change.id, None)
+                    self._check_dispatch((seq + offset, seq), schedule_id, early)
+            if queued:
+                queued.pop(schedule_id, None)
+
+    def _own(self, changes: list[ChangeRow]) -> list[ChangeRow]:
+        """Those of the session itself; of its parent's, only the ids are kept."""
+        if not changes or self.owns(changes[0][0]):
+            return changes  # numbers only rise
+        parents = [row for row in changes if not self.owns(row[0])]
+        self._inherited |= {row[3] for row in parents if row[2] == "create"}
+        return changes[len(parents) :]
 
     def _check_dispatch(self, place: Place, schedule_id: ScheduleId, early: int) -> None:
         if early > 0:
@@ -183,18 +188,10 @@ class History:
         if schedule_id is not None and self._lifetimes.get(schedule_id) is not None:
             self._queued[schedule_id] = place
 
-    def _create(self, record: ScheduleRecord, place: Place, time: int) -> None:
-        try:
-            self._lifetimes.create(record.id, (record, place))
-        except ScheduleLogError as error:
-            self._fault(place, CODES_OF_FAULTS[error.fault], record.id, error.detail)
-            return
-        if record.kind == "after":
-            late = time + record.after_seconds * SECOND_MS - record.scheduled_at
-            if not -CLOCK_TOLERANCE_MS <= late <= CLOCK_TOLERANCE_MS:
-                side = "earlier" if late > 0 else "later"
-                message = f"the target is {abs(late)} ms {side} than creation plus delay"
-                self.report(place, FindingCode.AFTER_TARGET_MISMATCH, record.id, message)
+    def _mismatch(self, place: Place, schedule_id: ScheduleId, late: int) -> None:
+        side = "earlier" if late > 0 else "later"
+        message = f"the target is {abs(late)} ms {side} than creation plus delay"
+        self.report(place, FindingCode.AFTER_TARGET_MISMATCH, schedule_id, message)
 
     def _inactive(self, operation: str, place: Place, schedule_id: ScheduleId) -> None:
         detail = f"{operation} of an id that is not active"
@@ -213,13 +210,12 @@ class History:
         self.report(place, code, schedule_id, detail)
 
 
-def _core_record(record: ScheduleRecord) -> ScheduleRecord:
-    """The record itself, made as the core makes it."""
-    if record.kind == "after":
-        return AfterScheduleRecord(
-            record.id, record.prompt, record.after_seconds, record.scheduled_at
-        )
-    return AtScheduleRecord(record.id, record.prompt, record.scheduled_at)
+def _core_record(row: ChangeRow) -> ScheduleRecord:
+    """The record that a create made."""
+    _, _, _, schedule_id, due, delay, prompt = row
+    if delay is None:
+        return AtScheduleRecord(schedule_id, Prompt(prompt), due)
+    return AfterScheduleRecord(schedule_id, Prompt(prompt), DelaySeconds(delay), due)
 
 
 def _end_finding(code: FindingCode, place: Place, schedule_id: ScheduleId, text: str) -> Finding:

@@ -4,17 +4,16 @@ Blocks of lines are decoded by a fast decoder; whatever is not plain is read aga
 readers (`stores.log_format`, `schedule_core.decoder`), which alone decide what is wrong.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from bisect import bisect_left
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from schedule_adapters.doctor.cursor import Cursor
-from schedule_adapters.doctor.decoders import Decoder, Envelope
+from schedule_adapters.doctor.decoders import ChangeRow, Decoder, change_row
 from schedule_adapters.doctor.findings import Finding, FindingCode
 from schedule_adapters.doctor.history import History, Place
 from schedule_adapters.doctor.report import Findings
-from schedule_adapters.events import CHECKPOINT, INPUT_QUEUED
+from schedule_adapters.events import INPUT_QUEUED
 from schedule_adapters.sessions import SessionHeader, StoreError
 from schedule_adapters.stores.log_format import (
     BadLine,
@@ -30,8 +29,6 @@ from schedule_core.errors import ScheduleLogError
 from schedule_core.ports import SCHEDULE_EVENT_TYPE, SessionEvent
 from schedule_core.records import ScheduleId
 from schedule_core.text import safe_integer
-
-_WATCHED: Final = frozenset({SCHEDULE_EVENT_TYPE, CHECKPOINT.name, INPUT_QUEUED.name})
 
 
 @frozen
@@ -111,74 +108,51 @@ class Reading:
 
     def _take_lines(self, block: bytes) -> None:
         self.at.enter(block)
-        seq = self._plain_seq()
-        rows = None if seq < 0 else self._decoder.read_block(block)
-        if rows is None:
-            self._take_each(map(self._decoder.read_line, self.at.lines[:-1]), 0)
+        first = self._plain_seq()
+        read = None if first < 0 else self._decoder.read_block(block, first)
+        if read is None:
             count = len(self.at.lines) - 1
+            self._take_each(range(count))
         else:
-            self._take_rows(rows, seq)
-            count = len(rows)
+            count, changes, odd = read
+            if odd or first < self._fresh:
+                self._take_odd(first, count, changes, odd)
+            else:
+                self.history.take(changes, self.at.line - first)
+                self._next = first + count
         self.at.leave(count, len(block))
 
-    def _take_rows(self, rows: Sequence[tuple[Envelope]], first: int) -> None:
-        """Take the envelopes of a block; all but the odd ones are done with by one look."""
-        if [envelope.seq for (envelope,) in rows] != list(range(first, first + len(rows))):
-            self._take_each((envelope for (envelope,) in rows), 0)
-            return
-        odd = [
-            envelope for (envelope,) in rows if envelope.type in _WATCHED or not envelope.ignorable
-        ]
-        changes = [
-            envelope
-            for envelope in odd
-            if envelope.type == SCHEDULE_EVENT_TYPE and envelope.ignorable
-        ]
-        all_read = self._decoder.read_changes(changes)
-        if all_read and len(changes) == len(odd) and first >= self._fresh:
-            self.history.take(changes, self.at.line - first)
-            self._next = first + len(rows)
-        else:
-            self._take_odd(
-                odd, {envelope.seq for envelope in changes if envelope.data is not None}, rows
-            )
-
-    def _take_odd(
-        self, odd: list[Envelope], changes: set[int], rows: Sequence[tuple[Envelope]]
-    ) -> None:
-        """Take the odd envelopes of a block one by one; `changes` were read already."""
-        first = rows[0][0].seq
-        for envelope in odd:
-            seq = envelope.seq
-            if seq in changes:
-                if seq >= self._fresh:
-                    self.history.take([envelope], self.at.before + 1 - first)
-                continue
+    def _take_odd(self, first: int, count: int, changes: list[ChangeRow], odd: list[int]) -> None:
+        """Take a block of which some lines are for the exact readers, in order."""
+        line = self.at.before + 1
+        taken = 0
+        for index in odd:
+            seq = first + index
+            plain = bisect_left(changes, (seq,), taken)
+            self._take_fresh(changes[taken:plain], line - first)
+            taken = plain
             self._next = seq
-            self._take_envelope(None, seq - first)
-            if self._plain_seq() != seq + 1:
-                rest = rows[seq + 1 - first :]
-                self._take_each((envelope for (envelope,) in rest), seq + 1 - first)
-                return
-        self._next = first + len(rows)
-
-    def _take_each(self, envelopes: Iterable[Envelope | None], index: int) -> None:
-        """Take the envelopes of a block from that index on, one by one."""
-        for index, envelope in enumerate(envelopes, index):  # noqa: B020, PLR1704 - goes on
-            self._take_envelope(envelope, index)
-
-    def _take_envelope(self, envelope: Envelope | None, index: int) -> None:
-        self.at.index = index
-        seq = self._plain_seq()
-        if (
-            envelope is not None
-            and envelope.seq == seq
-            and envelope.ignorable
-            and envelope.type not in _WATCHED
-        ):
-            self._next = seq + 1
-        else:
+            self.at.index = index
             self._read_exactly()
+            if self._plain_seq() != seq + 1:  # a fault, or what it leads to: no more is plain
+                self._take_each(range(index + 1, count))
+                return
+        self._take_fresh(changes[taken:], line - first)
+        self._next = first + count
+
+    def _take_fresh(self, changes: list[ChangeRow], offset: int) -> None:
+        self.history.take([row for row in changes if row[0] >= self._fresh], offset)
+
+    def _take_each(self, indices: range) -> None:
+        """Take these lines of the block one by one."""
+        lines = self.at.lines
+        for index in indices:
+            self.at.index = index
+            seq = self._plain_seq()
+            if seq >= 0 and self._decoder.read_line(lines[index], seq):
+                self._next = seq + 1
+            else:
+                self._read_exactly()
 
     def _plain_seq(self) -> int:
         """The number that lets a plain envelope pass; -1 if the next line is read exactly."""
@@ -225,8 +199,8 @@ class Reading:
             except ScheduleLogError as error:
                 self.history.refuse(error, place, _id_of(event.data))
             else:
-                event = evolve(event, data=change)
-                self.history.take([event], self.at.line - event.seq)
+                row = change_row(change, event.seq, event.time)
+                self.history.take([row], self.at.line - event.seq)
         elif event.type == INPUT_QUEUED.name:
             self.history.queue(_id_of(event.data), place)
 

@@ -27,8 +27,6 @@ from schedule_core.text import safe_integer
 
 DEFAULT_LANES: Final = 50
 
-_WATCHED: Final = frozenset({SCHEDULE_EVENT_TYPE, INPUT_QUEUED.name})
-
 
 @unique
 class End(StrEnum):
@@ -145,20 +143,14 @@ class _Reading:
         Raises:
             BadLine, ScheduleLogError: the first fault; `line` is where it is.
         """
-        rows = self._decoder.read_block(block) if block.endswith(b"\n") else None
-        lines = list(BytesIO(block))  # splits at newlines only, and keeps them
-        for index, line in enumerate(lines):
+        read = self._decoder.read_block(block, self._seq) if block.endswith(b"\n") else None
+        matters = None if read is None else {*read[2], *(row[0] - self._seq for row in read[1])}
+        for index, line in enumerate(BytesIO(block)):  # splits at newlines only, and keeps them
             self.line += 1
-            event = None if rows is None else rows[index][0]
-            if (
-                event is not None
-                and event.type not in _WATCHED
-                and event.ignorable
-                and event.seq == self._seq
-            ):
-                self._seq += 1
-            else:
+            if matters is None or index in matters:
                 self._take_exactly(line)
+            else:
+                self._seq += 1
 
     def _take_exactly(self, line: bytes) -> None:
         if not line.endswith(b"\n"):

@@ -8,7 +8,8 @@ from typing import Any, Final
 from attrs import define, field
 from hypothesis import strategies as st
 
-from schedule_adapters.doctor.decoders import ExactDecoder
+from schedule_adapters.doctor import fast_lines, native_lines
+from schedule_adapters.doctor.decoders import Decoder, ExactDecoder
 from schedule_adapters.doctor.findings import (
     CODES_OF_FAULTS,
     EXPLANATIONS,
@@ -52,16 +53,21 @@ def fast(log: bytes, now: Instant | None = None) -> LogReport:
     return scan(io.BytesIO(log), now=now)
 
 
+FAST: Final[dict[str, Decoder]] = {"native": native_lines, "msgspec": fast_lines}
+"""Every fast decoder there is."""
+
+
 def exact(log: bytes, now: Instant | None = None) -> LogReport:
-    """What it says without its fast decoder."""
+    """What the doctor says without a fast decoder."""
     return scan(io.BytesIO(log), now=now, decoder=ExactDecoder())
 
 
 def both(log: bytes, now: Instant | None = None) -> LogReport:
     """What it says, however it reads, in one block and in many."""
     report = exact(log, now)
-    assert report == fast(log, now)
-    assert report == scan(_Drip(log), now=now)
+    for decoder in FAST.values():
+        assert report == scan(io.BytesIO(log), now=now, decoder=decoder)
+        assert report == scan(_Drip(log), now=now, decoder=decoder)
     return report
 
 

@@ -14,6 +14,7 @@ from schedule_adapters.doctor.scan import scan
 from schedule_adapters.sessions import StoreError, StoreErrorCode
 from schedule_core.instants import Instant
 from tests.adapters.doctor.log_world import (
+    FAST,
     TIME,
     agrees,
     both,
@@ -278,7 +279,7 @@ class Pipe(io.BytesIO):
         return data
 
 
-@pytest.mark.parametrize("decoder", [ExactDecoder(), fastest_decoder()])
+@pytest.mark.parametrize("decoder", [ExactDecoder(), *FAST.values()])
 def test_memory_does_not_grow_with_the_log(decoder: Any) -> None:
     source = Pipe(40_000)
     scan(Pipe(1_000), decoder=decoder)
@@ -348,9 +349,21 @@ class TestCompressed:
         assert caught.value.code == StoreErrorCode.UNSUPPORTED_LOG
 
 
-def test_without_the_extra_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "msgspec", None)
-    monkeypatch.delitem(sys.modules, "schedule_adapters.doctor.fast_lines", raising=False)
+def test_each_decoder_stands_in_for_a_faster_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native code if it was built, else msgspec if it is installed, else the exact readers."""
+    log = header() + create(0)
+    chosen = [fastest_decoder()]
+    for missing, module in (
+        ("schedule_adapters.doctor._plain_lines", "native"),
+        ("msgspec", "fast"),
+    ):
+        monkeypatch.setitem(sys.modules, missing, None)
+        monkeypatch.delitem(sys.modules, f"schedule_adapters.doctor.{module}_lines", raising=False)
+        chosen.append(fastest_decoder())
+        assert scan(io.BytesIO(log), now=Instant(TIME)).events == 1
 
-    assert isinstance(fastest_decoder(), ExactDecoder)
-    assert scan(io.BytesIO(header() + create(0)), now=Instant(TIME)).events == 1
+    assert [getattr(decoder, "__name__", type(decoder).__name__) for decoder in chosen] == [
+        "schedule_adapters.doctor.native_lines",
+        "schedule_adapters.doctor.fast_lines",
+        "ExactDecoder",
+    ]
