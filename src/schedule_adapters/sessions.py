@@ -21,6 +21,8 @@ class StoreErrorCode(StrEnum):
     UNSUPPORTED_LOG = "unsupported_log"
     WRITE_FAILED = "write_failed"
     SESSION_CLOSED = "session_closed"
+    SESSION_TAKEN_OVER = "session_taken_over"
+    """Another owner has the session by now; this one writes nothing in it any more."""
     STORE_UNAVAILABLE = "store_unavailable"
     """The file system, or the database, does not let the store do its work at all."""
 
@@ -120,6 +122,21 @@ class SessionSnapshot:
     where: str
 
 
+@frozen
+class SessionText:
+    """A session as the bytes of its log, to be moved between stores without changing one.
+
+    Attributes:
+        header: what the first line says.
+        header_line: the first line, with its newline.
+        lines: every other line, each with its newline; no torn tail.
+    """
+
+    header: SessionHeader
+    header_line: bytes
+    lines: bytes
+
+
 class SessionStore(Protocol):
     """A place where sessions live."""
 
@@ -151,6 +168,27 @@ class SessionStore(Protocol):
         """
         ...
 
+    async def export(self, session_id: str) -> SessionText:
+        """Read a session's log as text.
+
+        Raises:
+            StoreError: as `read`.
+        """
+        ...
+
+    async def adopt(self, text: SessionText) -> None:
+        """Make a new session of a whole log; durable, byte for byte, when this returns.
+
+        Raises:
+            StoreError: `session_exists`, `corrupt_log`, `write_failed`,
+                `invalid_session_id`, `store_unavailable`.
+        """
+        ...
+
     async def session_ids(self) -> Iterable[str]:
         """The ids of all sessions, sorted."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what the store itself holds, after the sessions that it opened."""
         ...

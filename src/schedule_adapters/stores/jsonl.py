@@ -13,20 +13,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
-
 from schedule_adapters.sessions import (
     SessionHeader,
     SessionSnapshot,
+    SessionText,
     StoreError,
     StoreErrorCode,
 )
 from schedule_adapters.stores.disk import Disk, make_folder, open_file, read_file
+from schedule_adapters.stores.flushed_log import FlushedLog
 from schedule_adapters.stores.folder_names import canonical_id, decode_id, encode_id
-from schedule_adapters.stores.live_log import LiveLog
+from schedule_adapters.stores.forking import forked, new_header
 from schedule_adapters.stores.log_file import LOG_NAME, TEMPORARY_NAME, LogFile
-from schedule_adapters.stores.log_format import END_SEED, event_line, header_line
-from schedule_adapters.stores.log_image import LogImage, TornTail, read_log
+from schedule_adapters.stores.log_format import header_line
+from schedule_adapters.stores.log_image import LogImage, TornTail, read_log, read_text
 from schedule_adapters.stores.session_lock import SessionLock
 from schedule_adapters.stores.zstd_frames import decompress
 from schedule_core.instants import Instant
@@ -35,19 +35,9 @@ from schedule_core.ports import Clock, SessionEvent
 NO_PROJECT: Final = "_no-cwd"
 """The original's project folder of sessions without a working directory."""
 COMPRESSED_NAME: Final = f"{LOG_NAME}.zstd"
-_NEW_EXTRA: Final[dict[str, object]] = {"delegationDepth": 0}
-"""What the original writes into each header beside the members that have a meaning here."""
 
 
-@frozen
-class _Flush:
-    """A write under way: how many events are durable once it succeeds, and its end."""
-
-    length: int
-    done: asyncio.Future[None]
-
-
-class JsonlSession(LiveLog):
+class JsonlSession(FlushedLog):
     """One open log; not to be made directly but by `JsonlStore.open`.
 
     Attributes:
@@ -67,8 +57,12 @@ class JsonlSession(LiveLog):
         super().__init__(header, events, clock)
         self.torn = torn
         self._file = file
-        self._lock: SessionLock | None = lock  # None once released
-        self._flush: _Flush | None = None  # the one write under way
+        self._lock = lock
+
+    @property
+    def where(self) -> str:
+        """The path of the log, for errors."""
+        return str(self.path)
 
     @property
     def path(self) -> Path:
@@ -80,69 +74,12 @@ class JsonlSession(LiveLog):
         """How often the log file was synced; the cost of durability."""
         return self._file.fsyncs
 
-    async def barrier(self) -> None:
-        """Return once everything appended before the call is durable.
-
-        Concurrent barriers share a flush, but never one that began before the events of
-        the call were there. A cancelled barrier leaves the flush to those who share it.
-
-        Raises:
-            StoreError: `write_failed`; the events stay live and the next barrier tries
-                again. `session_closed`; they never became durable.
-        """
-        wanted = len(self._events)
-        while self._durable < wanted:
-            flush = self._flush or self._start_flush()
-            # Not `shield`: it returns at once when the flush is over and `_finish_flush` is
-            # still to be called, and the loop would spin and never call it.
-            await asyncio.wait([flush.done])
-            try:
-                flush.done.result()
-            except OSError as error:
-                if flush.length >= wanted:
-                    raise StoreError(
-                        StoreErrorCode.WRITE_FAILED,
-                        "the log could not be written; the next barrier tries again",
-                        where=str(self.path),
-                    ) from error
-
-    async def close(self) -> None:
-        """Give up the right to write, after a flush under way; writes nothing itself."""
-        self._closed = True
-        if self._flush is None:
-            self._release()
-        else:
-            await asyncio.wait([self._flush.done])  # its end releases
-
-    def _start_flush(self) -> _Flush:
-        if self._closed:
-            raise StoreError(
-                StoreErrorCode.SESSION_CLOSED,
-                "the session was closed before this was durable",
-                where=str(self.path),
-            )
-        lines, length = self._take_batch()
-        # The executor's own future and no task: cancelling every task, as the end of
-        # `asyncio.run` does, must not make a write under way look finished.
-        done = asyncio.get_running_loop().run_in_executor(None, self._file.commit, lines)
-        self._flush = _Flush(length, done)
-        # Added before any waiter's callback, so it runs before any waiter wakes.
-        done.add_done_callback(self._finish_flush)
-        return self._flush
-
-    def _finish_flush(self, done: asyncio.Future[None]) -> None:
-        flush, self._flush = self._flush, None
-        assert flush is not None
-        if done.exception() is None:
-            self._mark_durable(flush.length)
-        if self._closed:
-            self._release()
+    def _write(self, lines: bytes, first_seq: int) -> asyncio.Future[None]:  # noqa: ARG002
+        return asyncio.get_running_loop().run_in_executor(None, self._file.commit, lines)
 
     def _release(self) -> None:
-        if self._lock is not None:
-            self._file.close()
-            self._lock.release(keep=self._file.exists)
-            self._lock = None
+        self._file.close()
+        self._lock.release(keep=self._file.exists)
 
 
 class JsonlStore:
@@ -172,9 +109,21 @@ class JsonlStore:
         """Make a child in the parent's project, its file durable and whole when this returns."""
         return await asyncio.to_thread(self._fork, parent_id, child_id, self._clock.now())
 
+    async def export(self, session_id: str) -> SessionText:
+        """Read a log's text; a torn tail is left out, a compressed log comes unpacked."""
+        _, _, text = await asyncio.to_thread(self._text, session_id)
+        return text
+
+    async def adopt(self, text: SessionText) -> None:
+        """Make a session of a text, under the project of those made here."""
+        await asyncio.to_thread(self._adopt, text)
+
     async def session_ids(self) -> list[str]:
         """The ids of all folders that hold a log, good or bad."""
         return await asyncio.to_thread(lambda: sorted(set(self._ids())))
+
+    async def close(self) -> None:
+        """Nothing to give back: each session has its own file."""
 
     def _open(self, session_id: str, now: Instant) -> JsonlSession:
         name = encode_id(session_id)
@@ -202,7 +151,7 @@ class JsonlStore:
             descriptor = open_file(folder / LOG_NAME, os.O_RDWR)
         except FileNotFoundError:
             (folder / TEMPORARY_NAME).unlink(missing_ok=True)  # of an owner that died
-            header = SessionHeader(session_id, now, extra=dict(_NEW_EXTRA))
+            header = new_header(session_id, now)
             file = LogFile(folder, self._disk, header_line(header))
             return JsonlSession(header, [], self._clock, file=file, lock=lock, torn=None)
         try:
@@ -248,39 +197,48 @@ class JsonlStore:
             content = decompress(content, str(path))
         return path, content, _image(content, path)
 
+    def _text(self, session_id: str) -> tuple[Path, int, SessionText]:
+        """Where a log is, how many events it holds, and its text without a torn tail."""
+        path, content, image = self._read(session_id)
+        lines = content[image.header_size : image.size]
+        return (
+            path,
+            len(image.events),
+            SessionText(image.header, content[: image.header_size], lines),
+        )
+
     def _fork(self, parent_id: str, child_id: str, now: Instant) -> SessionHeader:
-        child = encode_id(child_id)
-        path, content, image = self._read(parent_id)
-        if self._find(child) is not None:
-            raise _exists(child)
-        folder = path.parent.with_name(child)
-        length = len(image.events)
-        header = SessionHeader(
-            id=canonical_id(child_id),
-            created_at=now,
-            parent=image.header.id,
-            seed_length=length,
-            cwd=image.header.cwd,  # the child lies in the same project, which it gave its name
-            extra=dict(_NEW_EXTRA),
-        )
-        lines = content[image.header_size : image.size] + event_line(
-            SessionEvent(END_SEED, {}, seq=length, time=now)
-        )
-        with _coded(folder, StoreErrorCode.WRITE_FAILED, "the fork could not be written"):
+        encode_id(child_id)
+        path, length, parent = self._text(parent_id)
+        child = forked(parent, length, child_id, now)
+        self._put(path.parent.parent, child)
+        return child.header
+
+    def _adopt(self, text: SessionText) -> None:
+        read_text(text, str(self._root))
+        self._put(self._root / NO_PROJECT, text)
+
+    def _put(self, project: Path, text: SessionText) -> None:
+        """Make a new session of a whole text, durable when this returns."""
+        name = encode_id(text.header.id)
+        if self._find(name) is not None:
+            raise _exists(name)
+        folder = project / name
+        with _coded(folder, StoreErrorCode.WRITE_FAILED, "the session could not be written"):
             _refuse_link(folder)
+            self._make_root(self._root)
             try:
                 lock = SessionLock.acquire(folder)
             except StoreError as error:
-                raise _exists(child) from error  # new, and open for writing right now
-            file = LogFile(folder, self._disk, header_line(header))
+                raise _exists(name) from error  # new, and open for writing right now
+            file = LogFile(folder, self._disk, text.header_line)
             try:
-                file.commit(lines)
+                file.commit(text.lines)
             except FileExistsError as error:
-                raise _exists(child) from error
+                raise _exists(name) from error
             finally:
                 file.close()
                 lock.release(keep=_holds_log(folder))
-        return header
 
     def _find(self, name: str) -> Path | None:
         """The folder that holds that session's log, in whichever project it is."""
@@ -357,4 +315,4 @@ def _coded(where: Path, code: StoreErrorCode, message: str) -> Iterator[None]:
 
 def _release_unclaimed(opening: "asyncio.Future[JsonlSession]") -> None:
     if not opening.cancelled() and opening.exception() is None:
-        opening.result()._release()  # noqa: SLF001 - the session has no other owner yet
+        opening.result()._release_once()  # noqa: SLF001 - the session has no other owner yet

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from attrs import define, frozen
 
 from schedule_adapters.events import CHECKPOINT
-from schedule_adapters.sessions import SessionHeader, StoreError, StoreErrorCode
+from schedule_adapters.sessions import SessionHeader, SessionText, StoreError, StoreErrorCode
 from schedule_adapters.stores.log_format import (
     BadLine,
     check_following,
@@ -89,6 +89,18 @@ def read_log(image: bytes, where: str) -> LogImage:
     if judge.torn is not None and judge.is_corruption:
         raise _corrupt(judge.torn, where)
     return LogImage(header, events, header_size, size, judge.torn)
+
+
+def read_text(text: SessionText, where: str) -> LogImage:
+    """Read a log that is to be taken over whole.
+
+    Raises:
+        StoreError: `corrupt_log`, a torn tail included, or `unsupported_log`.
+    """
+    image = read_log(text.header_line + text.lines, where)
+    if image.torn is not None:
+        raise _corrupt(image.torn, where)
+    return image
 
 
 @define

@@ -5,12 +5,15 @@ from collections.abc import Callable
 from schedule_adapters.sessions import (
     SessionHeader,
     SessionSnapshot,
+    SessionText,
     StoreError,
     StoreErrorCode,
 )
-from schedule_adapters.stores.folder_names import canonical_id
+from schedule_adapters.stores.folder_names import canonical_id, encode_id
+from schedule_adapters.stores.forking import forked, new_header
 from schedule_adapters.stores.live_log import LiveLog
-from schedule_adapters.stores.log_format import END_SEED
+from schedule_adapters.stores.log_format import event_line, header_line
+from schedule_adapters.stores.log_image import read_text
 from schedule_core.ports import Clock, SessionEvent
 
 _WHERE = "memory"
@@ -62,6 +65,7 @@ class MemoryStore:
         self.clock = clock
         self.fail_barriers = fail_barriers
         self._sessions: dict[str, SessionSnapshot] = {}
+        self._adopted: dict[str, tuple[SessionText, int]] = {}  # with the number of its events
         self._open: set[str] = set()
 
     async def open(self, session_id: str) -> MemorySession:
@@ -72,7 +76,7 @@ class MemoryStore:
                 StoreErrorCode.SESSION_LOCKED, "the session is open already", where=_WHERE
             )
         kept = self._sessions.get(session_id)
-        header = kept.header if kept else SessionHeader(session_id, self.clock.now())
+        header = kept.header if kept else new_header(session_id, self.clock.now())
         self._open.add(session_id)
         return MemorySession(self, header, list(kept.events) if kept else [])
 
@@ -87,17 +91,32 @@ class MemoryStore:
 
     async def fork(self, parent_id: str, child_id: str) -> SessionHeader:
         """Make a child of what is durable of the parent."""
-        parent = await self.read(parent_id)
-        child_id = canonical_id(child_id)
-        if child_id in self._sessions or child_id in self._open:
+        encode_id(child_id)
+        text = await self.export(parent_id)
+        length = len((await self.read(parent_id)).events)
+        child = forked(text, length, child_id, self.clock.now())
+        await self.adopt(child)
+        return child.header
+
+    async def export(self, session_id: str) -> SessionText:
+        """The text that a file of this session would hold."""
+        kept = await self.read(session_id)
+        new = (SessionText(kept.header, header_line(kept.header), b""), 0)
+        text, length = self._adopted.get(canonical_id(session_id), new)
+        lines = b"".join(map(event_line, kept.events[length:]))
+        return SessionText(kept.header, text.header_line, text.lines + lines)
+
+    async def adopt(self, text: SessionText) -> None:
+        """Keep a session that has its text already."""
+        image = read_text(text, _WHERE)
+        session_id = canonical_id(image.header.id)
+        if session_id in self._sessions or session_id in self._open:
             raise StoreError(StoreErrorCode.SESSION_EXISTS, "there is such a session", where=_WHERE)
-        now, length = self.clock.now(), len(parent.events)
-        header = SessionHeader(
-            child_id, now, parent=parent.header.id, seed_length=length, cwd=parent.header.cwd
-        )
-        end = SessionEvent(END_SEED, {}, seq=length, time=now)
-        self.keep(header, [*parent.events, end])
-        return header
+        self._adopted[session_id] = (text, len(image.events))
+        self.keep(image.header, image.events)
+
+    async def close(self) -> None:
+        """Nothing to give back."""
 
     async def session_ids(self) -> list[str]:
         """The ids of all sessions that hold something durable, sorted."""
