@@ -2,24 +2,22 @@
 
 Any `Agent` works as it is: the schedule tools are given to each run, not to the agent. The
 messages of each turn become one `conversation/messages` event, so a restart, or a fork,
-goes on where the conversation was.
+goes on where the conversation was. `pydantic_ai_store` reads the same events as pydantic-ai's
+own `ConversationStore`.
 """
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 import pydantic_ai
-from pydantic import ValidationError
 from pydantic_ai import Agent, FunctionToolset, Tool
 from pydantic_ai.agent import AgentRunEvents
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
     ModelMessage,
-    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     PartDeltaEvent,
@@ -33,8 +31,14 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import Model, infer_model
 
+from schedule_adapters.agents.message_log import (
+    CUT_OFF,
+    ConversationError,
+    sendable,
+    sendable_value,
+)
 from schedule_adapters.agents.offline import offline_model
-from schedule_adapters.events import MESSAGES
+from schedule_adapters.agents.pydantic_ai_store import MESSAGES_FORMAT, ConversationLog
 from schedule_adapters.sessions import Session, StoreError
 from schedule_adapters.turn_driver import (
     SessionTool,
@@ -43,22 +47,15 @@ from schedule_adapters.turn_driver import (
     TurnInput,
     TurnOutput,
 )
-from schedule_core.ports import Clock, SessionEvent
+from schedule_core.ports import Clock
 
-MESSAGES_FORMAT: Final = "pydantic-ai/1"
-"""The `format` of the events this module writes; events of other formats are passed over."""
-
-
-class ConversationError(Exception):
-    """The log holds a conversation in our format that cannot be read.
-
-    Attributes:
-        seq: the event that cannot be read.
-    """
-
-    def __init__(self, seq: int) -> None:
-        super().__init__(f"the conversation cannot be read: event {seq} is not {MESSAGES_FORMAT}")
-        self.seq = seq
+__all__ = [
+    "MESSAGES_FORMAT",
+    "ConversationError",
+    "ModelUnavailable",
+    "PydanticAITurns",
+    "make_agent",
+]
 
 
 class ModelUnavailable(Exception):  # noqa: N818 - a state of this machine that the user can mend
@@ -79,12 +76,12 @@ class PydanticAITurns:
     def __init__(self, agent: Agent[None, Any], session: Session) -> None:
         self._agent = agent
         self._session = session
-        self._history = _read_history(session.events_from(0))
+        self._log = ConversationLog(session)
 
     @property
     def history(self) -> tuple[ModelMessage, ...]:
         """The conversation so far, as the next turn will send it."""
-        return tuple(self._history)
+        return tuple(self._log.history())
 
     async def run_turn(
         self,
@@ -98,12 +95,12 @@ class PydanticAITurns:
             Exception: whatever the model, the agent or a tool raised.
             asyncio.CancelledError: the turn was cancelled.
         """
-        text = _encodable(turn.text)
+        text = sendable(turn.text)
         run: AgentRunEvents[Any] | None = None
         try:
             async with self._agent.run_stream_events(
                 text,
-                message_history=list(self._history),
+                message_history=self._log.history(),
                 instructions=turn.instructions,
                 toolsets=[FunctionToolset([_tool(tool) for tool in tools])],
             ) as run:
@@ -112,20 +109,12 @@ class PydanticAITurns:
         except BaseException:
             # How the turn ended is the news; a log that cannot be written says so itself.
             with suppress(StoreError):
-                self._keep(_new_messages(run, text))
+                self._log.add_turn(_mended(_new_messages(run, text)))
             raise
-        self._keep(_new_messages(run, text))
+        self._log.add_turn(_mended(_new_messages(run, text)))
 
     async def close(self) -> None:
         """Nothing to give back: the agent belongs to the caller."""
-
-    def _keep(self, messages: Sequence[ModelMessage]) -> None:
-        """Add one turn to the log, then to the history: the log is the authority."""
-        dumped = ModelMessagesTypeAdapter.dump_python(_mended(messages), mode="json")
-        data = {"format": MESSAGES_FORMAT, "messages": _encodable_value(dumped)}
-        self._session.append(MESSAGES.name, data)
-        # Read back, so that this process and the next one go on from the same history.
-        self._history.extend(_read_messages(data["messages"]))
 
 
 def make_agent(model: str, *, clock: Clock) -> Agent[None, str]:
@@ -200,7 +189,7 @@ def _tool(tool: SessionTool) -> Tool[None]:
     """The tool as pydantic-ai takes it; its schema reaches the model as it is."""
 
     async def call(**arguments: Any) -> object:
-        return _encodable_value(await tool.call(arguments))
+        return sendable_value(await tool.call(arguments))
 
     given = Tool[None].from_schema(
         call, tool.name, tool.description, tool.parameters, sequential=True
@@ -229,27 +218,6 @@ def _new_messages(run: AgentRunEvents[Any] | None, text: str) -> list[ModelMessa
         with suppress(UserError):  # it ended before the run began
             messages = run.new_messages()
     return messages or [ModelRequest(parts=[UserPromptPart(text)])]
-
-
-def _read_history(events: Iterable[SessionEvent]) -> list[ModelMessage]:
-    history: list[ModelMessage] = []
-    for event in events:
-        match event:
-            case SessionEvent(MESSAGES.name, {"format": format, **data}) if (
-                format == MESSAGES_FORMAT
-            ):
-                try:
-                    history.extend(_read_messages(data.get("messages")))
-                except ValidationError as error:
-                    raise ConversationError(event.seq) from error
-            case _:
-                pass
-    return history
-
-
-def _read_messages(dumped: object) -> list[ModelMessage]:
-    # Through JSON text: from Python values, bytes would not be read back as base64.
-    return ModelMessagesTypeAdapter.validate_json(json.dumps(dumped))
 
 
 # Mending. Providers refuse a history in which a tool call has no result.
@@ -303,22 +271,5 @@ def _answered(request: ModelRequest, calls: Sequence[ToolCallPart]) -> ModelRequ
 
 def _cancelled(call: ToolCallPart) -> ToolReturnPart:
     return ToolReturnPart(
-        call.tool_name, _CANCELLED, tool_call_id=call.tool_call_id, outcome="interrupted"
+        call.tool_name, CUT_OFF, tool_call_id=call.tool_call_id, outcome="interrupted"
     )
-
-
-_CANCELLED: Final = (
-    "cancelled: the call was cut off before its result was known, and may have taken effect"
-)
-
-
-# Text that can be sent. A lone surrogate is legal in our logs and cannot be UTF-8.
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _encodable_value(value: object) -> object:
-    plain: object = json.loads(_encodable(json.dumps(value, ensure_ascii=False)))
-    return plain
