@@ -50,8 +50,13 @@ TURN_ENDED: Final = EventType(
 )
 MESSAGES: Final = EventType(
     "conversation/messages",
-    "What one turn added to the conversation, in the agent framework's own form.",
-    {"format": "the framework", "messages": "its messages, as its JSON"},
+    "What a turn, or one step of it, added to the conversation, in the framework's own form.",
+    {
+        "format": "the framework",
+        "messages": "its messages, as its JSON",
+        "entries, record, conversation": "what pydantic-ai's ConversationStore saved beside "
+        "them (pydantic-ai/1 only)",
+    },
 )
 
 EVENT_TYPES: Final = (CHECKPOINT, INPUT_QUEUED, TURN_STARTED, TURN_ENDED, MESSAGES)

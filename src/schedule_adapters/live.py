@@ -5,18 +5,26 @@ input of the machine; foreign code is called only where its exceptions are caugh
 """
 
 import asyncio
-import contextlib
 import contextvars
 import logging
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from itertools import count
+from functools import partial
 from typing import Any, Final, Protocol
 
 from attrs import field, frozen
 
+from schedule_adapters.facts import (
+    BarrierEnded,
+    CallEnded,
+    CameDue,
+    LiveFact,
+    ReportHook,
+    call_ended,
+    log_fact,
+)
 from schedule_adapters.sessions import StoreError
+from schedule_adapters.timers import TimerId, WallTimers
 from schedule_adapters.turn_driver import SessionTool
 from schedule_core import (
     TOOLS,
@@ -46,7 +54,6 @@ from schedule_core import (
     view,
 )
 from schedule_core.signals import (
-    Admitted,
     Append,
     AppendFailed,
     AwaitBarrier,
@@ -58,8 +65,6 @@ from schedule_core.signals import (
     ClaimPhase,
     Delayed,
     Effect,
-    Fact,
-    Faulted,
     FollowUpQueued,
     FollowUpRefused,
     IdleWatchEnded,
@@ -71,7 +76,6 @@ from schedule_core.signals import (
     PhaseFailed,
     QueueFollowUp,
     Recompute,
-    Recovered,
     ReleasePhase,
     Reply,
     Report,
@@ -83,18 +87,12 @@ from schedule_core.signals import (
     WatchIdle,
 )
 
-SEGMENT_S: Final = 60.0
-"""Longest wait between two looks at the wall clock (design decision 14).
-
-The loop's own clock may stand still while the machine sleeps, and the wall clock may step;
-so a reminder is late by at most this much after either.
-"""
-
 _log = logging.getLogger("schedule_adapters")
 
 
+@frozen
 class SystemClock:
-    """The machine's wall clock."""
+    """The machine's wall clock; there is one, so all of these are equal."""
 
     def now(self) -> Instant:
         """Whole milliseconds since the epoch."""
@@ -103,19 +101,6 @@ class SystemClock:
 
 class LiveLog(SessionLog, Persistence, Protocol):
     """A session log and its barrier; every `schedule_adapters.sessions.Session` is one."""
-
-
-def log_fact(session: str, fact: Fact) -> None:
-    """Write one fact to the `schedule_adapters` logger; ids and numbers only."""
-    match fact:
-        case Admitted(schedule_id, scheduled_at, now):
-            _log.info("%s: admitted %s, %d ms late", session, schedule_id, now - scheduled_at)
-        case Delayed(setback):
-            _log.warning("%s: due reminders wait for activity: %s", session, setback)
-        case Faulted(fault, position):
-            _log.error("%s: delivers nothing any more: %s, event %s", session, fault, position)
-        case Recovered():
-            _log.info("%s: delivers again", session)
 
 
 @frozen
@@ -141,48 +126,58 @@ class LiveSchedule:
 
     Make it on that loop, `start` it once, `close` it once the agent is closed. Tool calls
     may come from any loop or thread; everything else is for the agent's loop only.
+
+    Whoever makes many of them gives them one `timers`, and need not say the clock again;
+    one that is made without waits by itself. Most of them only wait, most of the time:
+    what each keeps then is small on purpose (`benchmarks/many_sessions.py` says how small).
+
+    Raises:
+        ValueError: the timers are another loop's, or look at another clock.
     """
 
-    def __init__(  # noqa: PLR0913 - the four ports, a name and two choices
+    def __init__(  # noqa: PLR0913 - the four ports, a name and three choices
         self,
         agent: AgentPort,
         log: LiveLog,
         *,
         name: str = "session",
         clock: Clock | None = None,
+        timers: WallTimers | None = None,
         options: LiveOptions | None = None,
-        report: Callable[[str, Fact], None] = log_fact,
+        report: ReportHook = log_fact,
     ) -> None:
         self._agent = agent
         self._log = log
         self._name = name
-        self._clock = clock or SystemClock()
-        self._options = options or LiveOptions()
+        self._timers = _agree(clock, timers)
+        self._clock = self._timers.clock
+        self._options = options or _DEFAULTS
         self._report_fact = report
-        self._loop = asyncio.get_running_loop()
+        self._loop = self._timers.loop
         self._context = contextvars.copy_context()  # due work belongs to no caller
         self._owner = ScheduleOwner(self._options.limits)
         self._fold = LogFold(log.seed_length)
-        self._timer = _WallTimer(self._clock, lambda at: self._feed(TimerFired(at)))
-        self._signals: deque[Input] = deque()
+        self._timer: TimerId | None = None  # where the owner's timer stands
+        # Lists, because they hold next to nothing: an empty deque takes 760 bytes, a set 216.
+        self._signals: list[Input] = []
         self._driving = False  # an input is being fed; others wait in _signals
-        self._tickets = count(1)
+        self._last_ticket = Ticket(0)
         self._calls: dict[Ticket, asyncio.Future[Answer]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
         self._watch: asyncio.Task[None] | None = None  # set while an idle watch is out
         self._released: asyncio.Future[None] | None = None  # set while the phase is ours
         self._retry: asyncio.TimerHandle | None = None
-        self._subscriptions: list[Callable[[], None]] = []
+        self._subscriptions: tuple[Callable[[], None], ...] = ()
         self._closing: asyncio.Task[None] | None = None
 
     # For the host.
 
     def start(self) -> None:
         """Listen to the agent and look for due work: one barrier, whatever the log holds."""
-        self._subscriptions = [
+        self._subscriptions = (
             self._agent.on_idle(self._became_idle),
-            self._agent.on_close(lambda: self._feed(Stopped())),
-        ]
+            self._agent.on_close(self._stop),
+        )
         self._feed(Recompute())
 
     @property
@@ -230,12 +225,17 @@ class LiveSchedule:
         try:
             request = parse_request(tool.name, arguments, self._options.limits)
         except ScheduleInputError as error:
+            self._report(CallEnded(tool.name.removeprefix("schedule_"), error.code, 0.0))
             return answer_json(Failed(error.code, error.message))
         return answer_json(await self.request(request))
 
     def tools(self) -> tuple[SessionTool, ...]:
         """The three tools, bound to this session."""
-        return tuple(self._bind(tool) for tool in TOOLS)
+        call = self.call_tool  # one bound method for all of them
+        return tuple(
+            SessionTool(tool.name, tool.description, tool.parameters, partial(call, tool.name))
+            for tool in TOOLS
+        )
 
     async def close(self) -> None:
         """Stop, and await what is under way, for a bounded time; writes nothing."""
@@ -243,26 +243,24 @@ class LiveSchedule:
             self._closing = self._loop.create_task(self._close())
         await asyncio.shield(self._closing)
 
-    def _bind(self, tool: Tool) -> SessionTool:
-        async def call(arguments: dict[str, Any]) -> object:
-            return await self.call_tool(tool.name, arguments)
-
-        return SessionTool(tool.name, tool.description, tool.parameters, call)
-
     async def _request(self, request: Request) -> Answer:
-        ticket = Ticket(next(self._tickets))
+        ticket = self._last_ticket = Ticket(self._last_ticket + 1)
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self._calls[ticket] = answer
+        begun = self._loop.time()
         self._feed(Submitted(ticket, request))
         try:
-            return await answer
+            given = await answer
         except asyncio.CancelledError:
             self._calls.pop(ticket, None)
             self._feed(Cancelled(ticket))
             raise
+        # In the caller's context, so that a trace shows it inside what the caller does.
+        self._report(call_ended(request, given, self._loop.time() - begun))
+        return given
 
     async def _close(self) -> None:
-        self._feed(Stopped())
+        self._stop()
         for unsubscribe in self._subscriptions:
             unsubscribe()
         if self._retry is not None:
@@ -287,7 +285,7 @@ class LiveSchedule:
         self._driving = True
         try:
             while self._signals:
-                drive(self._owner, self._signals.popleft(), self._perform)
+                drive(self._owner, self._signals.pop(0), self._perform)
         finally:
             self._driving = False
 
@@ -307,7 +305,7 @@ class LiveSchedule:
             case WatchIdle():
                 self._watch = self._spawn(self._watch_idle())
             case SetTimer(at):
-                self._timer.set(at)
+                self._set_timer(at)
             case Reply(ticket, answer):
                 waiting = self._calls.pop(ticket, None)
                 if waiting is not None and not waiting.done():
@@ -336,7 +334,12 @@ class LiveSchedule:
         self._spawn(self._await_phase(phase))
         return None
 
-    def _report(self, fact: Fact) -> None:
+    def _set_timer(self, at: Instant | None) -> None:
+        if self._timer is not None:
+            self._timers.cancel(self._timer)
+        self._timer = None if at is None else self._timers.call_at(at, self._timer_fired)
+
+    def _report(self, fact: LiveFact) -> None:
         try:
             self._report_fact(self._name, fact)
         except Exception as error:
@@ -349,6 +352,7 @@ class LiveSchedule:
     # What is awaited.
 
     async def _barrier(self) -> None:
+        begun = self._loop.time()
         try:
             async with asyncio.timeout(self._options.barrier_timeout_s):
                 await self._log.barrier()
@@ -358,8 +362,10 @@ class LiveSchedule:
                 raise
         except Exception as error:
             self._warn("the barrier failed", error)
+            self._report(BarrierEnded(passed=False, seconds=self._loop.time() - begun))
             self._feed(BarrierFailed())
         else:
+            self._report(BarrierEnded(passed=True, seconds=self._loop.time() - begun))
             self._feed(BarrierPassed(self._read()))
 
     async def _in_phase(self) -> None:
@@ -396,8 +402,8 @@ class LiveSchedule:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work, context=self._context.copy())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.append(task)
+        task.add_done_callback(self._tasks.remove)
         return task
 
     # What is read.
@@ -432,6 +438,16 @@ class LiveSchedule:
             self._warn("the log could not be read", error)
             return None
 
+    # What is heard.
+
+    def _timer_fired(self, at: Instant) -> None:
+        self._timer = None
+        self._report(CameDue(at))
+        self._feed(TimerFired(at))
+
+    def _stop(self) -> None:
+        self._feed(Stopped())
+
     def _became_idle(self) -> None:
         readable = isinstance(self._read_log(), Schedules)
         self._feed(BecameIdle(self._fold.has_schedule_events or not readable))
@@ -442,6 +458,7 @@ class LiveSchedule:
         _log.warning("%s: %s: %s", self._name, what, why)
 
 
+_DEFAULTS: Final = LiveOptions()
 _APPENDED: Final = (ChangeAppended(), AppendFailed())
 _QUEUED: Final = (FollowUpQueued(), FollowUpRefused())
 _TOOLS_BY_NAME: Final[dict[str, Tool]] = {tool.name: tool for tool in TOOLS}
@@ -452,30 +469,12 @@ def _being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class _WallTimer:
-    """Calls back once the wall clock reaches a time, never earlier.
-
-    Waits in segments of at most `SEGMENT_S` on the loop's clock and looks at the wall
-    clock after each; a wake that finds it is not time yet costs nothing else.
-    """
-
-    def __init__(self, clock: Clock, fire: Callable[[Instant], None]) -> None:
-        self._clock = clock
-        self._fire = fire
-        self._handle: asyncio.TimerHandle | None = None
-
-    def set(self, at: Instant | None) -> None:
-        """Stand at `at`, or nowhere."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
-        if at is not None:
-            self._look(at)
-
-    def _look(self, at: Instant) -> None:
-        wait_s = SEGMENT_S
-        with contextlib.suppress(Exception):  # an unreadable clock is looked at again
-            wait_s = min(SEGMENT_S, (at - self._clock.now()) / 1_000)
-        # Also for a time that has passed: the machine hears of it as an input of its own.
-        then = self._look if wait_s > 0 else self._fire
-        self._handle = asyncio.get_running_loop().call_later(max(wait_s, 0), then, at)
+def _agree(clock: Clock | None, timers: WallTimers | None) -> WallTimers:
+    """The timers of one schedule, which say its clock and its loop as well."""
+    if timers is None:
+        return WallTimers(clock or SystemClock())
+    if timers.loop is not asyncio.get_running_loop():
+        raise ValueError("the timers belong to another loop; make them on the agent's")
+    if clock is not None and clock != timers.clock:
+        raise ValueError("the timers look at another clock; leave the clock to them")
+    return timers

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Protocol
 
-from schedule_adapters.live import LiveLog, LiveOptions, LiveSchedule, log_fact
+from schedule_adapters.facts import ReportHook, log_fact
+from schedule_adapters.live import LiveLog, LiveOptions, LiveSchedule, SystemClock
+from schedule_adapters.timers import WallTimers
 from schedule_adapters.turn_driver import SessionTool
 from schedule_core import AgentPort, Clock
-from schedule_core.signals import Fact
 
 
 class CompositionError(Exception):
@@ -31,17 +33,20 @@ class ScheduleService:
     """Serves agents: tools, an owner, and their orderly end (`spec/package.md`, composition).
 
     An agent that already lived when the service was made, or that is not announced, is not
-    adopted; sub-agents are passed over.
+    adopted; sub-agents are passed over. All of them wait on one `timers`: the one it is
+    given, or one that it makes on the loop where it serves the first.
     """
 
     def __init__(
         self,
         *,
         clock: Clock | None = None,
+        timers: WallTimers | None = None,
         options: LiveOptions | None = None,
-        report: Callable[[str, Fact], None] = log_fact,
+        report: ReportHook = log_fact,
     ) -> None:
         self._clock = clock
+        self._timers = timers
         self._options = options
         self._report = report
         self._served: dict[int, tuple[AgentPort, LiveSchedule, Callable[[], None]]] = {}
@@ -57,17 +62,21 @@ class ScheduleService:
 
         Raises:
             CompositionError: the log has no barrier: reminders would not be durable.
+            ValueError: the timers are another loop's, or look at another clock.
             Exception: a tool could not be registered; nothing was started.
         """
         if not callable(getattr(log, "barrier", None)):
             raise CompositionError("the session log has no persistence barrier")
         if self._stopping or not agent.is_root or not agent.is_live or id(agent) in self._served:
             return None
+        if self._timers is None:
+            self._timers = WallTimers(self._clock or SystemClock())
         live = LiveSchedule(
             agent,
             log,
             name=name,
             clock=self._clock,
+            timers=self._timers,
             options=self._options,
             report=self._report,
         )
@@ -104,7 +113,19 @@ class ScheduleService:
 
 def _register_all(scope: ToolScope, tools: tuple[SessionTool, ...]) -> Callable[[], None]:
     """Add the tools, all or none; gives the function that removes them in reverse order."""
-    with ExitStack() as registered:
+    # An exit stack is made only to leave: each agent would keep one for as long as it lives.
+    removals: list[Callable[[], None]] = []
+    try:
         for tool in tools:
-            registered.callback(scope.register_tool(tool))
-        return registered.pop_all().close
+            removals.append(scope.register_tool(tool))  # noqa: PERF401 - kept when one fails
+    except BaseException:
+        _run_in_reverse(removals)
+        raise
+    return partial(_run_in_reverse, removals)
+
+
+def _run_in_reverse(removals: list[Callable[[], None]]) -> None:
+    """Run them all, the last one first, whatever becomes of another; raises what one raised."""
+    with ExitStack() as leaving:
+        for remove in removals:
+            leaving.callback(remove)

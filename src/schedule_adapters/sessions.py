@@ -137,8 +137,8 @@ class SessionText:
     lines: bytes
 
 
-class SessionStore(Protocol):
-    """A place where sessions live."""
+class SessionOpener(Protocol):
+    """The part of a store that a conversation needs."""
 
     async def open(self, session_id: str) -> Session:
         """Open a session for writing, new or existing; one live owner at a time.
@@ -148,6 +148,10 @@ class SessionStore(Protocol):
                 `invalid_session_id`, `store_unavailable`.
         """
         ...
+
+
+class SessionStore(SessionOpener, Protocol):
+    """A place where sessions live."""
 
     async def read(self, session_id: str) -> SessionSnapshot:
         """Read a session, open elsewhere or not.

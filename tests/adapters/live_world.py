@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from attrs import define, field
 
+from schedule_adapters.facts import LiveFact
 from schedule_adapters.live import LiveOptions, LiveSchedule
 from schedule_adapters.testing.virtual_time import VirtualClock
 from schedule_core import (
@@ -175,23 +176,29 @@ class World:
     log: ScriptedLog
     agent: ScriptedAgent
     live: LiveSchedule
-    facts: list[Fact]
+    heard: list[LiveFact]
+    """Every fact, in order."""
+
+    @property
+    def facts(self) -> list[Fact]:
+        """The owner's own facts; the shell's have durations."""
+        return [fact for fact in self.heard if isinstance(fact, Fact)]
 
     @classmethod
     async def make(cls, virtual: VirtualClock, options: LiveOptions | None = None) -> "World":
         """Make the world; its schedule is not started."""
         clock = BreakableClock(virtual)
         diary: list[str] = []
-        facts: list[Fact] = []
+        heard: list[LiveFact] = []
         log, agent = ScriptedLog(diary), ScriptedAgent(diary)
         live = LiveSchedule(
             agent,
             log,
             clock=clock,
             options=options,
-            report=lambda _, fact: facts.append(fact),
+            report=lambda _, fact: heard.append(fact),
         )
-        return cls(clock, diary, log, agent, live, facts)
+        return cls(clock, diary, log, agent, live, heard)
 
     async def start(self) -> None:
         """Start, let the first pass end, and forget what it did."""

@@ -13,9 +13,10 @@ from attrs import define, field
 from freezegun.api import FrozenDateTimeFactory
 
 from schedule_adapters.conversation import Conversation, open_conversation
-from schedule_adapters.live import SEGMENT_S, SystemClock
+from schedule_adapters.live import SystemClock
 from schedule_adapters.stores.memory import MemoryStore
 from schedule_adapters.testing.virtual_time import VirtualTimeLoop
+from schedule_adapters.timers import SEGMENT_S
 from schedule_adapters.turn_driver import SessionTool, TurnInput, TurnOutput
 from schedule_core import Instant, format_instant, parse_instant
 

@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NoReturn
 
 import pytest
 
 from schedule_adapters.conversation import open_conversation
+from schedule_adapters.live import SystemClock
 from schedule_adapters.service import ScheduleService
 from schedule_adapters.sessions import Session, StoreError, StoreErrorCode
 from schedule_adapters.stores.memory import MemoryStore
 from schedule_adapters.testing.virtual_time import VirtualClock, run_virtual
+from schedule_adapters.timers import WallTimers
 from schedule_adapters.turns import SessionRuntime
 from schedule_core import fold_log, normalizer, zones
 from schedule_core.signals import Admitted
@@ -285,6 +287,48 @@ class TestOpening:
             driver = ScriptedDriver()
             with pytest.raises(ValueError, match="there is such a tool already"):
                 async with open_conversation(store, "main", lambda _: driver, clock=clock):
+                    pass
+            assert driver.closed == 1
+            await (await store.open("main")).close()
+
+        run(scenario)
+
+    def test_conversations_may_share_what_they_wait_with_and_end_one_by_one(self) -> None:
+        """Each gets its own reminder at its time, also when another has gone before."""
+
+        async def scenario(store: MemoryStore, clock: VirtualClock) -> None:
+            timers = WallTimers(clock)
+            drivers = {name: ScriptedDriver() for name in ("a", "b", "c")}
+            async with AsyncExitStack() as staying:
+                for name in drivers:
+                    opened = open_conversation(
+                        store, name, lambda session: drivers[session.header.id], timers=timers
+                    )
+                    leaving = AsyncExitStack()
+                    conversation = await leaving.enter_async_context(opened)
+                    conversation.runtime.start()
+                    arguments = {"prompt": name, "after_seconds": 100}
+                    await conversation.schedule.call_tool("schedule_create", arguments)
+                    if name == "b":
+                        await leaving.aclose()
+                    else:
+                        staying.push_async_callback(leaving.aclose)
+                await asyncio.sleep(99)
+                assert [[], [], []] == [driver.heard for driver in drivers.values()]
+                await asyncio.sleep(2)
+                assert [["schedule-1"], [], ["schedule-1"]] == [
+                    driver.heard for driver in drivers.values()
+                ]
+
+        run(scenario)
+
+    def test_timers_of_another_clock_leave_the_session_free(self) -> None:
+        async def scenario(store: MemoryStore, clock: VirtualClock) -> None:
+            driver, timers = ScriptedDriver(), WallTimers(SystemClock())
+            with pytest.raises(ValueError, match="another clock"):
+                async with open_conversation(
+                    store, "main", lambda _: driver, clock=clock, timers=timers
+                ):
                     pass
             assert driver.closed == 1
             await (await store.open("main")).close()

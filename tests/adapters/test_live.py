@@ -8,8 +8,9 @@ from collections.abc import Callable, Coroutine
 import pytest
 from attrs import evolve
 
-from schedule_adapters.live import SEGMENT_S, LiveOptions
+from schedule_adapters.live import LiveOptions
 from schedule_adapters.testing.virtual_time import VirtualClock, run_virtual
+from schedule_adapters.timers import SEGMENT_S
 from schedule_core import OwnerState, ScheduleId
 from schedule_core.signals import Admitted, Delayed, Fault, Faulted, Recovered, Setback
 from tests.adapters.live_world import World, settle

@@ -7,11 +7,12 @@ from typing import Any, cast
 import pytest
 from attrs import define, field
 
-from schedule_adapters.live import LiveLog, LiveSchedule
+from schedule_adapters.live import LiveLog, LiveSchedule, SystemClock
 from schedule_adapters.service import CompositionError, ScheduleService
 from schedule_adapters.testing.virtual_time import VirtualClock, run_virtual
+from schedule_adapters.timers import WallTimers
 from schedule_adapters.turn_driver import SessionTool
-from schedule_core import TOOLS
+from schedule_core import TOOLS, Instant
 from tests.adapters.live_world import ScriptedAgent, ScriptedLog, settle
 
 TOOL_NAMES = [tool.name for tool in TOOLS]
@@ -51,17 +52,29 @@ class ListenedAgent(ScriptedAgent):
         return super().on_idle(listener)
 
 
+class BreakableAgent(ListenedAgent):
+    """An agent that may be beyond asking whether it lives."""
+
+    broken = False
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "is_live" and self.broken:
+            raise RuntimeError("who is that?")
+        return super().__getattribute__(name)
+
+
 @define
 class Client:
     """One agent with its log and its tool scope."""
 
     diary: list[str] = field(factory=list)
+    agent_class: type[ListenedAgent] = ListenedAgent
     agent: ListenedAgent = field(init=False)
     log: ScriptedLog = field(init=False)
     scope: ScriptedScope = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.agent = ListenedAgent(self.diary)
+        self.agent = self.agent_class(self.diary)
         self.log = ScriptedLog(self.diary)
         self.scope = ScriptedScope(self.diary)
 
@@ -71,6 +84,18 @@ class Client:
     def assert_untouched(self) -> None:
         """It got no tools, no listener and no barrier."""
         assert (self.diary, self.scope.tools, self.agent.listeners) == ([], {}, 0)
+
+
+@define
+class CountedClock:
+    """A clock that says how often it was read."""
+
+    virtual: VirtualClock
+    reads: int = 0
+
+    def now(self) -> Instant:
+        self.reads += 1
+        return self.virtual.now()
 
 
 Scenario = Callable[[ScheduleService], Coroutine[Any, Any, None]]
@@ -287,6 +312,109 @@ class TestInstallation:
             assert (unrelated.log.barriers, fork.log.barriers) == (1, 2)
 
         run(scenario)
+
+
+class TestWaiting:
+    def test_all_agents_of_a_service_wait_by_one_look_a_minute(self) -> None:
+        """However many there are, and none of them looks by itself."""
+
+        async def main(virtual: VirtualClock) -> None:
+            clock = CountedClock(virtual)
+            service = ScheduleService(clock=clock)
+            clients = [Client() for _ in range(100)]
+            for number, client in enumerate(clients):
+                client.served_by(service)
+                await create(client, "x", 7_200 + number)
+            await settle()
+            clock.reads = 0
+            await asyncio.sleep(3_600)
+            assert clock.reads == 60
+            await asyncio.sleep(3_600 + len(clients))
+            assert [1] * len(clients) == [len(client.agent.messages) for client in clients]
+            await service.close()
+
+        run_virtual(main)
+
+    def test_services_may_share_what_they_wait_with(self) -> None:
+        async def main(virtual: VirtualClock) -> None:
+            clock = CountedClock(virtual)
+            timers = WallTimers(clock)
+            services = [ScheduleService(timers=timers) for _ in range(10)]
+            clients = [Client() for _ in services]
+            for service, client in zip(services, clients, strict=True):
+                client.served_by(service)
+                await create(client, "x", 3_660)
+            await settle()
+            clock.reads = 0
+            await asyncio.sleep(3_600)
+            assert clock.reads == 60
+            for service in services:
+                await service.close()
+            await asyncio.sleep(3_600)
+            assert clock.reads == 60
+            assert [client.agent.messages for client in clients] == [[]] * len(clients)
+
+        run_virtual(main)
+
+    def test_one_agent_that_cannot_take_its_time_costs_no_other_its_own(self) -> None:
+        """Given an agent whose liveness cannot be asked, then the others get their reminders."""
+
+        async def main(virtual: VirtualClock) -> None:
+            errors: list[object] = []
+            asyncio.get_running_loop().set_exception_handler(
+                lambda _, context: errors.append(context["exception"])
+            )
+            service = ScheduleService(clock=virtual)
+            clients = [Client(agent_class=BreakableAgent) for _ in range(3)]
+            for client in clients:
+                client.served_by(service)
+                await create(client, "x", 10)
+            await settle()
+            agent = clients[1].agent
+            assert isinstance(agent, BreakableAgent)
+            agent.broken = True
+            await asyncio.sleep(11)
+            assert [1, 0, 1] == [len(client.agent.messages) for client in clients]
+            assert [type(error) for error in errors] == [RuntimeError]
+            agent.broken = False
+            await service.close()
+
+        run_virtual(main)
+
+    def test_timers_of_another_clock_are_refused_before_anything_is_installed(self) -> None:
+        """Else a wake by one clock would be too early by the other, again and again."""
+
+        async def main(virtual: VirtualClock) -> None:
+            client = Client()
+            service = ScheduleService(clock=SystemClock(), timers=WallTimers(virtual))
+            with pytest.raises(ValueError, match="another clock"):
+                client.served_by(service)
+            client.assert_untouched()
+
+        run_virtual(main)
+
+    def test_timers_of_another_loop_are_refused_before_anything_is_installed(self) -> None:
+        async def make(virtual: VirtualClock) -> WallTimers:
+            return WallTimers(virtual)
+
+        timers = run_virtual(make)
+
+        async def main(_: VirtualClock) -> None:
+            client = Client()
+            with pytest.raises(ValueError, match="another loop"):
+                client.served_by(ScheduleService(timers=timers))
+            client.assert_untouched()
+
+        run_virtual(main)
+
+    def test_two_system_clocks_are_the_same_clock(self) -> None:
+        async def main() -> None:
+            client = Client()
+            service = ScheduleService(clock=SystemClock(), timers=WallTimers(SystemClock()))
+            assert client.served_by(service) is not None
+            await service.close()
+
+        asyncio.run(main())
 
 
 class TestRelease:

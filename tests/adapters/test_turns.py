@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from schedule_adapters.sessions import StoreError
+from schedule_adapters.sessions import StoreError, StoreErrorCode
 from schedule_adapters.stores.memory import MemoryStore
 from schedule_adapters.testing.virtual_time import VirtualClock, run_virtual
 from schedule_adapters.turn_driver import SessionTool, TextDelta, TurnInput
@@ -644,6 +644,25 @@ class TestBarriers:
             queued = world.runtime.prompt("x")
             await world.runtime.when_idle()
             assert world.outputs[-1] == TurnEnded(queued, "completed")
+
+        run(scenario)
+
+    def test_a_session_that_was_taken_over_reaches_no_model(self) -> None:
+        """The start of the turn never gets into the log, so the other owner owes the message."""
+
+        async def scenario(world: TurnWorld) -> None:
+            lost = StoreError(StoreErrorCode.SESSION_TAKEN_OVER, "another owner has it")
+
+            async def barrier() -> None:
+                raise lost
+
+            passing = world.session.barrier
+            world.session.barrier = barrier  # type: ignore[method-assign]
+            queued = world.runtime.prompt("x")
+            await world.runtime.when_idle()
+            assert world.driver.heard == []
+            assert world.outputs == [TurnEnded(queued, "failed", lost)]
+            world.session.barrier = passing  # type: ignore[method-assign]
 
         run(scenario)
 

@@ -8,8 +8,9 @@ from typing import Any
 from attrs import define, field
 
 from schedule_adapters.conversation import Conversation, open_conversation
+from schedule_adapters.facts import LiveFact
 from schedule_adapters.live import LiveOptions
-from schedule_adapters.sessions import SessionStore
+from schedule_adapters.sessions import SessionOpener
 from schedule_adapters.stores.memory import MemorySession, MemoryStore
 from schedule_adapters.testing.virtual_time import VirtualClock, run_virtual
 from schedule_adapters.turn_driver import SessionTool, TurnInput, TurnOutput
@@ -215,7 +216,7 @@ class Talk:
 
 @asynccontextmanager
 async def talk(
-    store: SessionStore,
+    store: SessionOpener,
     clock: VirtualClock,
     session_id: str = "main",
     *,
@@ -225,13 +226,18 @@ async def talk(
     """Open a conversation, start it, and close it in order."""
     driver = driver or ScriptedDriver()
     facts: list[Fact] = []
+
+    def hear(_: str, fact: LiveFact) -> None:
+        if isinstance(fact, Fact):  # the owner's own; the shell's have durations
+            facts.append(fact)
+
     async with open_conversation(
         store,
         session_id,
         lambda _: driver,
         clock=clock,
         options=options,
-        report=lambda _, fact: facts.append(fact),
+        report=hear,
     ) as conversation:
         conversation.runtime.start()
         yield Talk(driver, conversation, facts)

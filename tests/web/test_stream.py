@@ -12,6 +12,7 @@ from starlette.types import Message
 from schedule_adapters.absent_agent import AbsentAgent
 from schedule_adapters.live import LiveSchedule, SystemClock
 from schedule_adapters.stores.memory import MemoryStore
+from schedule_adapters.timers import WallTimers
 from schedule_adapters.turn_driver import SessionTool, TextDelta, ToolCalled
 from schedule_adapters.web.hub import Hub, WebLimits
 from schedule_adapters.web.room import Room
@@ -42,7 +43,7 @@ class World:
 async def world(session: str = "main", store: MemoryStore | None = None) -> AsyncIterator[World]:
     clock, driver, broken = SystemClock(), ScriptedDriver(), list[bool]()
     store = store or MemoryStore(clock=clock, fail_barriers=lambda: bool(broken))
-    room = await Room.open(store, session, lambda _: driver, clock=clock)
+    room = await Room.open(store, session, lambda _: driver, timers=WallTimers(clock))
     await settle()
     yield World(store, driver, room, broken)
     await room.close()

@@ -7,6 +7,7 @@ from attrs import frozen
 
 from schedule_adapters.live import SystemClock
 from schedule_adapters.sessions import Session, SessionStore
+from schedule_adapters.timers import WallTimers
 from schedule_adapters.turn_driver import TurnDriver
 from schedule_adapters.web.room import Room
 from schedule_core import Clock
@@ -52,6 +53,7 @@ class Hub:
         self.limits = limits or WebLimits()
         self._store = store
         self._make_driver = make_driver
+        self._shared_timers: WallTimers | None = None  # made with the first room, on its loop
         self._rooms: dict[str, asyncio.Task[Room]] = {}
         self._pages: set[Callable[[], None]] = set()
         self._closings: set[asyncio.Task[None]] = set()
@@ -68,11 +70,17 @@ class Hub:
         if opening is None:
             if self._closed or (len(self._rooms) >= self.limits.rooms and not self._put_one_away()):
                 raise HubFull
-            room = Room.open(self._store, session_id, self._make_driver, clock=self.clock)
+            room = Room.open(self._store, session_id, self._make_driver, timers=self._timers())
             opening = self._rooms[session_id] = asyncio.create_task(room)
             opening.add_done_callback(lambda task: self._forget_failed(session_id, task))
         # A page that goes away must not end the opening for the others.
         return await asyncio.shield(opening)
+
+    def _timers(self) -> WallTimers:
+        """The timers of all rooms: one look at the clock for all of them."""
+        if self._shared_timers is None:
+            self._shared_timers = WallTimers(self.clock)
+        return self._shared_timers
 
     async def session_names(self) -> list[str]:
         """Every session that is kept or open, sorted."""

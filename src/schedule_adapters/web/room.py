@@ -13,14 +13,15 @@ from typing import Final
 from attrs import define, field
 
 from schedule_adapters.conversation import Conversation, open_conversation
-from schedule_adapters.live import LiveOptions, log_fact
-from schedule_adapters.sessions import Session, SessionStore, StoreError
+from schedule_adapters.facts import LiveFact, log_fact
+from schedule_adapters.live import LiveOptions
+from schedule_adapters.sessions import Session, SessionOpener, StoreError
+from schedule_adapters.timers import WallTimers
 from schedule_adapters.turn_driver import TextDelta, ToolCalled, TurnDriver
 from schedule_adapters.turns import Outcome, QueuedInput, SessionOutput, TurnEnded, TurnStarted
 from schedule_adapters.web.transcript import Transcript
 from schedule_adapters.web.watched import WatchedSession, WatchedStore
 from schedule_adapters.wording import one_line, state_line
-from schedule_core import Clock
 from schedule_core.signals import Fact
 
 _OPTIONS: Final = LiveOptions(retry_s=30.0)
@@ -71,11 +72,11 @@ class Room:
     @classmethod
     async def open(
         cls,
-        store: SessionStore,
+        store: SessionOpener,
         session_id: str,
         make_driver: Callable[[Session], TurnDriver],
         *,
-        clock: Clock,
+        timers: WallTimers,
     ) -> "Room":
         """Open the session and let its turns and reminders begin.
 
@@ -88,16 +89,17 @@ class Room:
             for room in made:
                 room._changed()  # noqa: SLF001 - one of its own
 
-        def report(name: str, fact: Fact) -> None:
+        def report(name: str, fact: LiveFact) -> None:
             log_fact(name, fact)
-            changed()
+            if isinstance(fact, Fact):  # the others change nothing that a page shows
+                changed()
 
         async with AsyncExitStack() as opening:
             opened = open_conversation(
                 WatchedStore(store, changed),
                 session_id,
                 make_driver,
-                clock=clock,
+                timers=timers,
                 options=_OPTIONS,
                 report=report,
             )

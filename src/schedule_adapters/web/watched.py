@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from schedule_adapters.sessions import Session, SessionHeader, SessionSnapshot, SessionStore
+from schedule_adapters.sessions import Session, SessionHeader, SessionOpener
 from schedule_core import ScheduleChange, SessionEvent
 
 
@@ -67,24 +67,12 @@ class WatchedSession:
 
 
 class WatchedStore:
-    """A store whose sessions open as `WatchedSession`s."""
+    """Opens the sessions of a store as `WatchedSession`s."""
 
-    def __init__(self, store: SessionStore, changed: Callable[[], None]) -> None:
+    def __init__(self, store: SessionOpener, changed: Callable[[], None]) -> None:
         self._store = store
         self._changed = changed
 
     async def open(self, session_id: str) -> WatchedSession:
         """As the wrapped one."""
         return WatchedSession(await self._store.open(session_id), self._changed)
-
-    async def read(self, session_id: str) -> SessionSnapshot:
-        """As the wrapped one."""
-        return await self._store.read(session_id)
-
-    async def fork(self, parent_id: str, child_id: str) -> SessionHeader:
-        """As the wrapped one."""
-        return await self._store.fork(parent_id, child_id)
-
-    async def session_ids(self) -> Iterable[str]:
-        """As the wrapped one."""
-        return await self._store.session_ids()
