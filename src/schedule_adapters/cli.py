@@ -9,17 +9,21 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, NoReturn
 
 from schedule_adapters.absent_agent import AbsentAgent
+from schedule_adapters.acp import command as acp_command
 from schedule_adapters.catalog import catalog_files, event_catalog_markdown, tool_catalog_markdown
+from schedule_adapters.copying import copy_session
 from schedule_adapters.doctor import command as doctor_command
 from schedule_adapters.doctor import timeline_command
 from schedule_adapters.event_lines import event_line
 from schedule_adapters.live import LiveSchedule, SystemClock
+from schedule_adapters.mcp import command as mcp_command
 from schedule_adapters.sessions import SessionStore, StoreError
-from schedule_adapters.stores.jsonl import JsonlStore
+from schedule_adapters.stores.urls import StoreUrl, open_store, parse_store_url
 from schedule_adapters.time_context import parse_zone, system_time_zone
 from schedule_adapters.web import command as web_command
 from schedule_adapters.wording import local_moment, printable, reminder_count, view_line
@@ -65,7 +69,12 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 async def _run(arguments: argparse.Namespace) -> int:
     command: Callable[[argparse.Namespace], Awaitable[int | None]] = arguments.run
-    return await command(arguments) or 0
+    async with AsyncExitStack() as closing:
+        url = getattr(arguments, "store", None)
+        if url is not None:  # every command that has a store finds it open
+            store = open_store(url, clock=SystemClock())
+            arguments.store = await closing.enter_async_context(store)
+        return await command(arguments) or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,10 +90,13 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_chat(commands)
     _add_web(commands)
+    _add_acp(commands)
+    _add_mcp(commands)
     _add_list(commands)
     _add_delete(commands)
     _add_events(commands)
     _add_fork(commands)
+    _add_copy(commands)
     _add_sessions(commands)
     _add_doctor(commands)
     _add_timeline(commands)
@@ -120,7 +132,7 @@ def _add_root(parser: argparse.ArgumentParser) -> None:
     where.add_argument(
         "--root",
         dest="store",
-        type=_jsonl_store,
+        type=_root,
         default=str(_default_root()),
         metavar="DIR",
         help="the folder in which sessions are kept (default: %(default)s)",
@@ -129,19 +141,20 @@ def _add_root(parser: argparse.ArgumentParser) -> None:
         "--store",
         type=_store,
         metavar="URL",
-        help="the store in which they are kept: jsonl:DIR is the same as --root DIR",
+        help="the store in which they are kept: jsonl:DIR (the same as --root DIR), "
+        "sqlite:FILE, or postgresql://USER@HOST/DATABASE",
     )
 
 
-def _store(url: str) -> SessionStore:
-    scheme, _, place = url.partition(":")
-    if scheme != "jsonl" or not place:
-        raise argparse.ArgumentTypeError(f"{url!r} is not a store; use jsonl:DIR")
-    return _jsonl_store(place)
+def _store(url: str) -> StoreUrl:
+    try:
+        return parse_store_url(url)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def _jsonl_store(folder: str) -> SessionStore:
-    return JsonlStore(Path(folder).expanduser(), clock=SystemClock())
+def _root(folder: str) -> StoreUrl:
+    return _store(f"jsonl:{folder}")
 
 
 def _default_root() -> Path:
@@ -156,6 +169,17 @@ def _add_zone(parser: argparse.ArgumentParser) -> None:
         default=system_time_zone(),
         metavar="ZONE",
         help="your IANA time zone, such as Europe/Berlin (default: this machine's, %(default)s)",
+    )
+
+
+def _add_linger(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--linger",
+        type=_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="when standard input is not a terminal: after the last line, wait until the "
+        "reminders due within this time have come back (default: 0)",
     )
 
 
@@ -185,14 +209,7 @@ def _add_chat(commands: "_Commands[argparse.ArgumentParser]") -> None:
         ),
     )
     _add_zone(parser)
-    parser.add_argument(
-        "--linger",
-        type=_seconds,
-        default=0.0,
-        metavar="SECONDS",
-        help="when standard input is not a terminal: after the last line, wait until the "
-        "reminders due within this time have come back (default: 0)",
-    )
+    _add_linger(parser)
 
 
 async def _chat(arguments: argparse.Namespace) -> int:
@@ -225,6 +242,34 @@ async def _web(arguments: argparse.Namespace) -> int:
     try:
         return await web_command.run(arguments, arguments.store)
     except web_command.WebError as error:
+        raise CommandError(str(error)) from error
+
+
+def _add_acp(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "acp", _acp, "talk to an agent that speaks ACP, with reminders")
+    _add_session(parser)
+    _add_zone(parser)
+    _add_linger(parser)
+    acp_command.add_arguments(parser)
+
+
+async def _acp(arguments: argparse.Namespace) -> int:
+    try:
+        return await acp_command.run(arguments, arguments.store)
+    except acp_command.AcpCommandError as error:
+        raise CommandError(str(error)) from error
+
+
+def _add_mcp(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "mcp", _mcp, "serve the tools of a session to an MCP host")
+    _add_session(parser)
+    mcp_command.add_arguments(parser)
+
+
+async def _mcp(arguments: argparse.Namespace) -> int:
+    try:
+        return await mcp_command.run(arguments, arguments.store)
+    except mcp_command.McpError as error:
         raise CommandError(str(error)) from error
 
 
@@ -298,6 +343,38 @@ async def _fork(arguments: argparse.Namespace) -> None:
         f"{arguments.child} begins with {header.seed_length} events of {arguments.parent}; "
         "its reminders stay with the parent"
     )
+
+
+def _add_copy(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "copy", _copy, "copy sessions into another store")
+    parser.add_argument("store", type=_store, metavar="FROM", help="the store to copy from")
+    parser.add_argument("target", type=_store, metavar="TO", help="the store to copy to")
+    parser.add_argument(
+        "--session",
+        action="append",
+        dest="sessions",
+        metavar="NAME",
+        help="copy this session alone; may be given several times (default: all)",
+    )
+
+
+async def _copy(arguments: argparse.Namespace) -> int:
+    source: SessionStore = arguments.store
+    failures = copied = 0
+    async with open_store(arguments.target, clock=SystemClock()) as target:
+        for session_id in arguments.sessions or await source.session_ids():
+            name = printable(session_id)
+            try:
+                size = await copy_session(source, target, session_id)
+            except StoreError as error:
+                failures += 1
+                print(f"{name}  not copied: {printable(str(error))}", file=sys.stderr)
+            else:
+                copied += 1
+                print(f"{name}  {size} bytes")
+    if copied:
+        print("open the copies from now on: a reminder comes back in each store it is opened in")
+    return _FAILED if failures else 0
 
 
 def _add_sessions(commands: "_Commands[argparse.ArgumentParser]") -> None:
