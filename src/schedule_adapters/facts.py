@@ -38,7 +38,7 @@ class CallEnded:
         operation: "create", "list" or "delete".
         refusal: the code of the answer; None if what was asked for was done.
         seconds: how long the caller waited, its two barriers included.
-        schedule_id: the reminder it was about, where one is known.
+        schedule_id: the reminder that was made or deleted, and never the text of a call.
     """
 
     operation: str
@@ -106,9 +106,9 @@ def call_ended(request: Request, answer: Answer, seconds: float) -> CallEnded:
             return CallEnded(operation, None, seconds)
         case Deleted(schedule_id):
             return CallEnded(operation, None, seconds, schedule_id)
-        case NotFound(schedule_id):
-            return CallEnded(operation, ErrorCode.SCHEDULE_NOT_FOUND, seconds, schedule_id)
+        case NotFound():  # its id is whatever the model wrote
+            return CallEnded(operation, ErrorCode.SCHEDULE_NOT_FOUND, seconds)
         case Failed(code):
             return CallEnded(operation, code, seconds)
-        case Uncertain(_, schedule_id):
-            return CallEnded(operation, ErrorCode.PERSISTENCE_UNCERTAIN, seconds, schedule_id)
+        case Uncertain():
+            return CallEnded(operation, ErrorCode.PERSISTENCE_UNCERTAIN, seconds)

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +16,7 @@ from schedule_adapters.agents.acp_process import spawning
 from schedule_adapters.chat.script import run_script, show_plainly
 from schedule_adapters.chat.terminal import Screen, run_terminal
 from schedule_adapters.chat.transcript import Kind
+from schedule_adapters.chat.warnings import show_warnings
 from schedule_adapters.conversation import open_conversation
 from schedule_adapters.live import LiveOptions, SystemClock
 from schedule_adapters.mcp.command import TOKEN_VARIABLE
@@ -77,23 +77,8 @@ async def talk(  # noqa: PLR0913 - the arguments of the command, by name
     return 0 if is_well and not is_faulted else 1
 
 
-class _ShownWarnings(logging.Handler):
-    """Shows what the program warns of as lines of the conversation."""
-
-    def __init__(self, show: Callable[[Kind, str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._show = show
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Show one warning; who warns is not to fail because nobody can be told."""
-        with suppress(OSError):
-            self._show("error", record.getMessage())
-
-
 def _show_warnings(show: Callable[[Kind, str], None]) -> None:
-    logger = logging.getLogger("schedule_adapters")
-    logger.propagate = False
-    logger.addHandler(_ShownWarnings(show))
+    show_warnings(show)
     # The SDKs log whole messages of the protocols when one cannot be handled.
     logging.getLogger().addHandler(logging.NullHandler())
     for name in ("mcp", "uvicorn"):

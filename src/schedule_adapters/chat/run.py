@@ -1,11 +1,8 @@
 """Open a session and talk in it, at a terminal or from a script."""
 
 import asyncio
-import logging
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Final
 
 from schedule_adapters.agents.pydantic_ai import (
@@ -17,7 +14,7 @@ from schedule_adapters.agents.pydantic_ai import (
 from schedule_adapters.chat.commands import Commands
 from schedule_adapters.chat.script import run_script, show_plainly
 from schedule_adapters.chat.terminal import Screen, run_terminal
-from schedule_adapters.chat.transcript import Kind
+from schedule_adapters.chat.warnings import show_warnings
 from schedule_adapters.conversation import Conversation, open_conversation
 from schedule_adapters.live import LiveOptions, SystemClock
 from schedule_adapters.sessions import Session, SessionStore
@@ -63,7 +60,7 @@ async def chat(
 
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     show = Screen().show if at_terminal else show_plainly
-    _show_warnings(show)
+    show_warnings(show)
     # Asked to end from outside: leave in order, as when the person leaves.
     this_task = asyncio.current_task()
     assert this_task is not None, "a coroutine runs in a task"
@@ -112,22 +109,3 @@ def _pending(conversation: Conversation) -> str | None:
     except ScheduleLogError:
         return None
     return reminder_count(len(views)) if views else None
-
-
-class _ShownWarnings(logging.Handler):
-    """Shows what the program warns of as lines of the conversation."""
-
-    def __init__(self, show: Callable[[Kind, str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._show = show
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Show one warning; who warns is not to fail because nobody can be told."""
-        with suppress(OSError):
-            self._show("error", record.getMessage())
-
-
-def _show_warnings(show: Callable[[Kind, str], None]) -> None:
-    logger = logging.getLogger("schedule_adapters")
-    logger.propagate = False
-    logger.addHandler(_ShownWarnings(show))

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedule_adapters.mcp.server import DueHints
 from schedule_adapters.web.guard import Access
+from schedule_adapters.web.quiet import quiet_config
 
 LOOPBACK: Final = "127.0.0.1"
 PATH: Final = "/mcp"
@@ -123,20 +124,7 @@ class _Web(uvicorn.Server):
     """A uvicorn server that is a guest in somebody's process."""
 
     def __init__(self, app: ASGIApp) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                access_log=False,
-                log_config=None,
-                date_header=False,
-                server_header=False,
-                proxy_headers=False,
-                http="h11",
-                ws="none",
-                lifespan="on",
-                timeout_graceful_shutdown=_LAST_REQUESTS_S,
-            )
-        )
+        super().__init__(quiet_config(app, last_requests_s=_LAST_REQUESTS_S))
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

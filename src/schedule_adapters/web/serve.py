@@ -23,6 +23,7 @@ from schedule_adapters.web.app import make_app
 from schedule_adapters.web.command import LOOPBACK, WebError
 from schedule_adapters.web.guard import Access
 from schedule_adapters.web.hub import Hub
+from schedule_adapters.web.quiet import quiet_config
 
 _LAST_REQUESTS_S: Final = 5
 """How long the end waits for requests under way."""
@@ -33,20 +34,7 @@ class PageServer(uvicorn.Server):
     """A uvicorn server whose open pages end when it is told to end."""
 
     def __init__(self, hub: Hub, access: Access) -> None:
-        super().__init__(
-            uvicorn.Config(
-                make_app(hub, access),
-                access_log=False,  # addresses hold names of sessions, and once the token
-                log_config=None,
-                date_header=False,
-                server_header=False,
-                proxy_headers=False,
-                http="h11",
-                ws="none",
-                lifespan="on",
-                timeout_graceful_shutdown=_LAST_REQUESTS_S,
-            )
-        )
+        super().__init__(quiet_config(make_app(hub, access), last_requests_s=_LAST_REQUESTS_S))
         self._hub = hub
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
