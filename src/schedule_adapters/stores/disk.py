@@ -24,6 +24,15 @@ class Disk:
         """Make the content of a file durable."""
         os.fsync(descriptor)
 
+    def drop_cache(self, descriptor: int) -> None:
+        """Let the next read of a file show what the disk holds.
+
+        After a failed fsync the page cache shows bytes that the disk never got, and calls them
+        written: no later fsync can tell. Best effort where the system only takes it as advice.
+        """
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+
     def truncate(self, descriptor: int, size: int) -> None:
         """Cut a file to a size."""
         os.ftruncate(descriptor, size)

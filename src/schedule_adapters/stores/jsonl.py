@@ -155,6 +155,10 @@ class JsonlStore:
             file = LogFile(folder, self._disk, header_line(header))
             return JsonlSession(header, [], self._clock, file=file, lock=lock, torn=None)
         try:
+            # An owner that was killed before its fsync leaves lines that are not durable yet;
+            # one whose fsync failed leaves lines that never will be, and only look written.
+            self._disk.fsync(descriptor)
+            self._disk.drop_cache(descriptor)
             content = read_file(descriptor)
             image = _image(content, folder / LOG_NAME)
             file = LogFile.adopt(folder, self._disk, descriptor, image.size, len(content))

@@ -44,14 +44,12 @@ class LogFile:
     def adopt(cls, folder: Path, disk: Disk, descriptor: int, size: int, end: int) -> "LogFile":
         """The existing log behind an open descriptor; bytes `size` to `end` are its torn tail.
 
-        Synced first, name and all: an owner that was killed between its write and its fsync
-        leaves lines that can be read and are not durable yet.
+        Its content is durable already (see `JsonlStore.open`); its name is made so here.
 
         Raises:
             OSError: that is not certain; the descriptor stays the caller's.
         """
         file = cls(folder, disk, b"")
-        disk.fsync(descriptor)
         file._sync_name()
         file._descriptor, file._size, file._end = descriptor, size, end
         return file

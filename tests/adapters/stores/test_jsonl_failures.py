@@ -5,6 +5,7 @@ while the session stays open, and a handle whose fsync failed is never trusted a
 """
 
 import errno
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -203,6 +204,30 @@ async def test_log_is_synced_before_it_is_built_on(
         assert caught.value.code == StoreErrorCode.STORE_UNAVAILABLE
 
     await (await store.open("one")).close()
+
+
+async def test_lines_that_only_the_page_cache_holds_are_not_built_on(tmp_path: Path) -> None:
+    """After a failed fsync they can be read, and a later fsync passes; the disk lacks them."""
+    store = JsonlStore(tmp_path, clock=SetClock())
+    session = await store.open("one")
+    session.append("x/durable", {})
+    await session.barrier()
+    on_disk = session.path.stat().st_size
+    session.append("x/shown", {})
+    await session.barrier()
+    await session.close()
+
+    class Disk(FaultyDisk):
+        def drop_cache(self, descriptor: int) -> None:
+            self.calls["drop_cache"] += self.calls["fsync"]  # after the sync, or it drops nothing
+            os.ftruncate(descriptor, on_disk)
+
+    disk = Disk()
+    later = await JsonlStore(tmp_path, clock=SetClock(), disk=disk).open("one")
+
+    assert [event.type for event in later.events_from(1)] == ["x/durable"]
+    assert disk.calls["drop_cache"] == 1
+    await later.close()
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "replace", "sync_folder"])
