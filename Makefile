@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+SEEDS ?= 20000
 
 .DEFAULT_GOAL := help
 ORIGINAL := benchmarks/original
 CHROMIUM ?= /usr/bin/chromium
 export CHROMIUM
 
-.PHONY: help chat test proof bench interop catalog format clean
+.PHONY: help chat test proof simulate faults mutate floors bench interop catalog format clean
 
 help: ## show this
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -48,6 +49,23 @@ proof: $(VENV)/.dev ## the property tests with fifty times as many examples; tak
 	HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) tests/core tests/adapters/doctor \
 	  tests/adapters/agents tests/adapters/stores tests/adapters/test_turn_properties.py
 
+simulate: $(VENV)/.dev ## lives on virtual clocks and a crashing disk; SEEDS=20000 ARGS='--first 4711'
+	$(BIN)/python -m schedule_adapters.testing.simulation --seeds $(SEEDS) --workers $(WORKERS) $(ARGS)
+
+faults: $(VENV)/.dev ## break real processes, disks and connections; takes long
+	$(BIN)/python -m tests.faults $(ARGS)
+
+mutate: $(VENV)/.dev ## plant small bugs in the core and see the tests find them; takes long
+	$(BIN)/python -m tests.mutation $(ARGS)
+
+floors: $(VENV)/.dev ## the adapters' tests on the oldest versions they are said to work with
+	$(PYTHON) -m venv $(VENV)-floors
+	$(BIN)/python -m tests.floors > $(VENV)-floors/constraints.txt
+	$(VENV)-floors/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-floors/bin/python -m pip install --quiet --constraint $(VENV)-floors/constraints.txt \
+	  --editable '.[all]' --group dev
+	$(VENV)-floors/bin/pytest -n $(WORKERS) tests/adapters
+
 bench: $(VENV)/.dev $(ORIGINAL)/node_modules ## the promised ratios, from one run
 	$(BIN)/python -m benchmarks
 
@@ -67,4 +85,4 @@ format: $(VENV)/.dev ## let ruff put the code in order
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environment and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) $(VENV)-floors build mutants src/schedule_adapters/doctor/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage

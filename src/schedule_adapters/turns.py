@@ -12,13 +12,15 @@ model makes of the message is not promised: a turn may fail or be cut off.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from attrs import frozen
 
 from schedule_adapters.events import INPUT_QUEUED, TURN_ENDED, TURN_STARTED
+from schedule_adapters.inbox import QueuedInput, read_inbox
+from schedule_adapters.listeners import notify, subscribe
 from schedule_adapters.live import SystemClock
 from schedule_adapters.sessions import Session, StoreError, StoreErrorCode
 from schedule_adapters.time_context import TimeContext, parse_zone, render
@@ -30,36 +32,15 @@ from schedule_adapters.turn_driver import (
     TurnOutput,
 )
 from schedule_core import AgentBusy, Clock, FollowUp, ScheduleId
-from schedule_core.text import safe_integer
 
 Phase = Literal["idle", "turn", "maintenance"]
 Outcome = Literal["completed", "failed", "cancelled", "interrupted", "postponed"]
 
 _log = logging.getLogger("schedule_adapters")
-_Listener = TypeVar("_Listener")
 
 
 class AgentClosed(Exception):  # noqa: N818 - a state, not a fault
     """The agent of this session is closed."""
-
-
-@frozen
-class QueuedInput:
-    """One message in the inbox.
-
-    Attributes:
-        seq: its `input/queued` event.
-        source: "user" or "reminder".
-        text: what the model gets.
-        schedule_id: the reminder it delivers.
-        time_zone: the client's zone, for this message alone.
-    """
-
-    seq: int
-    source: Literal["user", "reminder"]
-    text: str
-    schedule_id: ScheduleId | None = None
-    time_zone: str | None = None
 
 
 @frozen
@@ -80,15 +61,6 @@ class TurnEnded:
 
 SessionOutput = TurnStarted | TurnOutput | TurnEnded
 """What a host hears of, in order."""
-
-
-@frozen
-class _Resumed:
-    """What the log of a session says about its inbox."""
-
-    owed: dict[int, QueuedInput]
-    cut_off: QueuedInput | None  # its turn began and did not end
-    admitted: set[ScheduleId]
 
 
 class SessionRuntime:
@@ -124,10 +96,10 @@ class SessionRuntime:
         self._idle_listeners: list[Callable[[], None]] = []
         self._close_listeners: list[Callable[[], None]] = []
         self._output_listeners: list[Callable[[SessionOutput], None]] = []
-        resumed = _resume(session)
-        self._admitted = resumed.admitted
-        self._cut_off = resumed.cut_off
-        self._inbox = sorted(resumed.owed.values(), key=lambda queued: queued.seq)
+        inbox = read_inbox(session)
+        self._admitted = inbox.admitted
+        self._cut_off = inbox.cut_off
+        self._inbox = list(inbox.owed.values())
 
     # AgentPort.
 
@@ -175,11 +147,11 @@ class SessionRuntime:
 
     def on_idle(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` whenever a turn ends and no input waits."""
-        return _subscribe(self._idle_listeners, listener)
+        return subscribe(self._idle_listeners, listener)
 
     def on_close(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` once, at the beginning of `close`."""
-        return _subscribe(self._close_listeners, listener)
+        return subscribe(self._close_listeners, listener)
 
     # ToolScope.
 
@@ -209,7 +181,7 @@ class SessionRuntime:
 
     def subscribe(self, listener: Callable[[SessionOutput], None]) -> Callable[[], None]:
         """Hear of every turn; gives the function that ends that."""
-        return _subscribe(self._output_listeners, listener)
+        return subscribe(self._output_listeners, listener)
 
     def start(self) -> None:
         """Begin: messages that an earlier process left queued get their turns now.
@@ -250,7 +222,7 @@ class SessionRuntime:
         """
         if self._closing is None:
             self._closed = True
-            _notify(self._close_listeners)
+            notify(self._close_listeners)
             self._wake_idle_waiters()
             self.cancel_turn()
             work = self._close(set(self._tasks), timeout_s)
@@ -341,7 +313,7 @@ class SessionRuntime:
             self._tell(TurnEnded(queued, outcome, error))
             self._release()
             if self._is_idle():
-                _notify(self._idle_listeners)
+                notify(self._idle_listeners)
 
     def _begin(self, queued: QueuedInput) -> None:
         self._session.append(TURN_STARTED.name, {"input": queued.seq})
@@ -381,7 +353,7 @@ class SessionRuntime:
         self._tell(output)
 
     def _tell(self, output: SessionOutput) -> None:
-        _notify(self._output_listeners, output)
+        notify(self._output_listeners, output)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -400,66 +372,6 @@ async def _outcome(turn: asyncio.Task[None]) -> tuple[Outcome, Exception | None]
     if not isinstance(error, Exception):
         raise error
     return "failed", error
-
-
-def _resume(session: Session) -> _Resumed:
-    """Read from the log which messages are still owed a turn; a fork owes its own only.
-
-    An event of ours without the members it should have says nothing, as an unknown type does.
-    """
-    owed: dict[int, QueuedInput] = {}
-    admitted: set[ScheduleId] = set()
-    cut_off: QueuedInput | None = None
-    boundary = safe_integer(session.seed_length)
-    if boundary is None or boundary < 0:  # corrupt: what is the parent's cannot be told
-        boundary = session.length
-    for event in session.events_from(boundary):
-        match event.type, event.data:
-            case INPUT_QUEUED.name, {"source": "user" | "reminder", "text": str()}:
-                queued = _queued_input(event.seq, event.data)
-                owed[event.seq] = queued
-                if queued.schedule_id is not None:
-                    admitted.add(queued.schedule_id)
-            case TURN_STARTED.name, {"input": int(begun)}:
-                cut_off = owed.pop(begun, None)
-            case TURN_ENDED.name, {"outcome": "postponed"} if cut_off is not None:
-                owed[cut_off.seq], cut_off = cut_off, None
-            case TURN_ENDED.name, {"input": int(over)}:
-                owed.pop(over, None)
-                cut_off = None
-            case _:
-                pass
-    return _Resumed(owed, cut_off, admitted)
-
-
-def _queued_input(seq: int, data: dict[str, Any]) -> QueuedInput:
-    schedule_id, time_zone = data.get("scheduleId"), data.get("timeZone")
-    return QueuedInput(
-        seq,
-        data["source"],
-        data["text"],
-        ScheduleId(schedule_id) if isinstance(schedule_id, str) else None,
-        time_zone if isinstance(time_zone, str) else None,
-    )
-
-
-def _notify(listeners: Sequence[Callable[..., None]], *arguments: object) -> None:
-    for listener in list(listeners):
-        try:
-            listener(*arguments)
-        except Exception as error:
-            # Its kind alone: a listener hears what is said, and its words may repeat it.
-            _log.warning("a listener of the session failed: %s", type(error).__name__)
-
-
-def _subscribe(listeners: list[_Listener], listener: _Listener) -> Callable[[], None]:
-    listeners.append(listener)
-    return partial(_unsubscribe, listeners, listener)
-
-
-def _unsubscribe(listeners: list[_Listener], listener: _Listener) -> None:
-    if listener in listeners:
-        listeners.remove(listener)
 
 
 def _remove_tool(tools: dict[str, SessionTool], tool: SessionTool) -> None:

@@ -15,12 +15,13 @@ from schedule_adapters.chat.commands import HELP, Commands
 from schedule_adapters.chat.script import show_plainly
 from schedule_adapters.chat.transcript import Kind, Transcript
 from schedule_adapters.event_lines import event_line
+from schedule_adapters.inbox import QueuedInput
 from schedule_adapters.live import LiveSchedule
 from schedule_adapters.sessions import StoreError, StoreErrorCode
 from schedule_adapters.stores.memory import MemoryStore
 from schedule_adapters.testing.virtual_time import VirtualClock, run_virtual
 from schedule_adapters.turn_driver import TextDelta, ToolCalled
-from schedule_adapters.turns import Outcome, QueuedInput, SessionOutput, TurnEnded, TurnStarted
+from schedule_adapters.turns import Outcome, SessionOutput, TurnEnded, TurnStarted
 from schedule_adapters.wording import (
     FAULTS,
     duration,

@@ -15,6 +15,7 @@ _FOLD: Final = "schedule_core.fold"
 _LIVE: Final = "schedule_adapters.live"
 _TIMERS: Final = "schedule_adapters.timers"
 _TURNS: Final = "schedule_adapters.turns"
+_INBOX: Final = "schedule_adapters.inbox"
 _LOG_FILE: Final = "schedule_adapters.stores.log_file"
 _JSONL: Final = "schedule_adapters.stores.jsonl"
 _FLUSHED_LOG: Final = "schedule_adapters.stores.flushed_log"
@@ -343,7 +344,7 @@ PLANTED_BUGS: Final = (
     PlantedBug(
         "a turn that was cut off is run again",
         "turns",
-        _TURNS,
+        _INBOX,
         "cut_off = owed.pop(begun, None)",
         "cut_off = owed.get(begun)",
         Oracle.NEVER_REPEATED,
@@ -352,7 +353,7 @@ PLANTED_BUGS: Final = (
     PlantedBug(
         "what was admitted is forgotten at opening",
         "turns",
-        _TURNS,
+        _INBOX,
         "                    admitted.add(queued.schedule_id)",
         "                    pass",
         Oracle.NEVER_REPEATED,
@@ -397,7 +398,7 @@ PLANTED_BUGS: Final = (
     PlantedBug(
         "a fork owes the turns of its parent",
         "turns",
-        _TURNS,
+        _INBOX,
         "for event in session.events_from(boundary):",
         "for event in session.events_from(0):",
         Oracle.NEVER_INVENTED,
@@ -406,9 +407,9 @@ PLANTED_BUGS: Final = (
     PlantedBug(
         "messages owed come newest first",
         "turns",
-        _TURNS,
-        "key=lambda queued: queued.seq)",
-        "key=lambda queued: -queued.seq)",
+        _INBOX,
+        "dict(sorted(owed.items()))",
+        "dict(sorted(owed.items(), reverse=True))",
         Oracle.ONE_AT_A_TIME,
         15,
     ),

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Literal
 
+from schedule_adapters.inbox import QueuedInput
 from schedule_adapters.turn_driver import TextDelta, ToolCalled
-from schedule_adapters.turns import QueuedInput, SessionOutput, TurnEnded, TurnStarted
+from schedule_adapters.turns import SessionOutput, TurnEnded, TurnStarted
 from schedule_adapters.wording import one_line
 
 Kind = Literal["assistant", "reminder", "note", "error"]

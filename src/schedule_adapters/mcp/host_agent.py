@@ -16,9 +16,10 @@ from typing import Literal
 from attrs import frozen
 
 from schedule_adapters.events import INPUT_QUEUED, TURN_ENDED, TURN_STARTED
+from schedule_adapters.inbox import read_inbox
+from schedule_adapters.listeners import notify, subscribe
 from schedule_adapters.sessions import Session
 from schedule_core import AgentBusy, FollowUp, ScheduleId, SessionEvent
-from schedule_core.text import safe_integer
 
 Outcome = Literal["completed", "failed", "cancelled"]
 
@@ -54,7 +55,13 @@ class HostAgent:
         self._closed = False
         self._offered = False  # the host waits in `offering`, its agent idle
         self._phase: asyncio.Task[None] | None = None  # set while the owner holds the phase
-        self._owed, self._admitted = _read_inbox(session)
+        inbox = read_inbox(session)
+        self._admitted = inbox.admitted
+        self._owed = {
+            queued.seq: OwedReminder(queued.seq, queued.schedule_id, queued.text)
+            for queued in inbox.owed.values()
+            if queued.schedule_id is not None
+        }
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._idle_listeners: list[Callable[[], None]] = []
         self._close_listeners: list[Callable[[], None]] = []
@@ -100,11 +107,11 @@ class HostAgent:
 
     def on_idle(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` whenever the host offers its idle phase."""
-        return _subscribe(self._idle_listeners, listener)
+        return subscribe(self._idle_listeners, listener)
 
     def on_close(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` once, at `close`."""
-        return _subscribe(self._close_listeners, listener)
+        return subscribe(self._close_listeners, listener)
 
     # For the host's side.
 
@@ -144,8 +151,7 @@ class HostAgent:
         """Nothing is admitted any more."""
         if not self._closed:
             self._closed = True
-            for listener in list(self._close_listeners):
-                listener()
+            notify(self._close_listeners)
 
     def _is_idle(self) -> bool:
         return self._offered and self._phase is None and not self._owed and not self._closed
@@ -159,36 +165,7 @@ class HostAgent:
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-            for listener in list(self._idle_listeners):
-                listener()
-
-
-def _read_inbox(session: Session) -> tuple[dict[int, OwedReminder], set[ScheduleId]]:
-    """The reminders that are still owed, and all that were ever admitted; a fork's own only."""
-    owed: dict[int, OwedReminder] = {}
-    begun: dict[int, OwedReminder] = {}
-    admitted: set[ScheduleId] = set()
-    boundary = safe_integer(session.seed_length)
-    if boundary is None or boundary < 0:  # corrupt: what is the parent's cannot be told
-        boundary = session.length
-    for event in session.events_from(boundary):
-        match event.type, event.data:
-            case INPUT_QUEUED.name, {
-                "source": "reminder",
-                "text": str(text),
-                "scheduleId": str(id),
-            }:
-                owed[event.seq] = OwedReminder(event.seq, ScheduleId(id), text)
-                admitted.add(ScheduleId(id))
-            case TURN_STARTED.name, {"input": int(seq)} if seq in owed:
-                begun[seq] = owed.pop(seq)
-            case TURN_ENDED.name, {"input": int(seq), "outcome": "postponed"} if seq in begun:
-                owed[seq] = begun.pop(seq)
-            case TURN_ENDED.name, {"input": int(seq)}:
-                owed.pop(seq, None)
-            case _:
-                pass
-    return dict(sorted(owed.items())), admitted
+            notify(self._idle_listeners)
 
 
 def _is_reminder(event: SessionEvent) -> bool:
@@ -197,15 +174,3 @@ def _is_reminder(event: SessionEvent) -> bool:
             return True
         case _:
             return False
-
-
-def _subscribe(
-    listeners: list[Callable[[], None]], listener: Callable[[], None]
-) -> Callable[[], None]:
-    listeners.append(listener)
-
-    def unsubscribe() -> None:
-        if listener in listeners:
-            listeners.remove(listener)
-
-    return unsubscribe

@@ -14,11 +14,12 @@ from attrs import define, field
 
 from schedule_adapters.conversation import Conversation, open_conversation
 from schedule_adapters.facts import LiveFact, log_fact
+from schedule_adapters.inbox import QueuedInput
 from schedule_adapters.live import LiveOptions
 from schedule_adapters.sessions import Session, SessionOpener, StoreError
 from schedule_adapters.timers import WallTimers
 from schedule_adapters.turn_driver import TextDelta, ToolCalled, TurnDriver
-from schedule_adapters.turns import Outcome, QueuedInput, SessionOutput, TurnEnded, TurnStarted
+from schedule_adapters.turns import Outcome, SessionOutput, TurnEnded, TurnStarted
 from schedule_adapters.web.transcript import Transcript
 from schedule_adapters.web.watched import WatchedSession, WatchedStore
 from schedule_adapters.wording import one_line, state_line
