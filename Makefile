@@ -35,10 +35,19 @@ $(CHROMIUM):
 	fi || true
 	@[ -x $(CHROMIUM) ] || echo "no $(CHROMIUM): the browser tests will be SKIPPED"
 
+# The fault tests make system calls fail (strace) and mount a disk of their own (fuse3).
+FAULT_TOOLS := /usr/bin/strace /usr/bin/fusermount3
+$(FAULT_TOOLS):
+	@if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends strace fuse3 >/dev/null; \
+	fi || true
+	@[ -x $@ ] || echo "no $@: some fault tests will be SKIPPED"
+
 chat: $(VENV)/.chat ## talk to an agent that keeps reminders; ARGS='--session work'
 	@$(BIN)/session-schedule chat $(ARGS)
 
-test: $(VENV)/.dev | $(CHROMIUM) ## everything that must hold: style, types, architecture, tests, coverage
+test: $(VENV)/.dev | $(CHROMIUM) $(FAULT_TOOLS) ## everything that must hold: style, types, architecture, tests, coverage
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -52,7 +61,7 @@ proof: $(VENV)/.dev ## the property tests with fifty times as many examples; tak
 simulate: $(VENV)/.dev ## lives on virtual clocks and a crashing disk; SEEDS=20000 ARGS='--first 4711'
 	$(BIN)/python -m schedule_adapters.testing.simulation --seeds $(SEEDS) --workers $(WORKERS) $(ARGS)
 
-faults: $(VENV)/.dev ## break real processes, disks and connections; takes long
+faults: $(VENV)/.dev | $(FAULT_TOOLS) ## break real processes, disks and connections; ARGS='--kills 10000'
 	$(BIN)/python -m tests.faults $(ARGS)
 
 mutate: $(VENV)/.dev ## plant small bugs in the core and see the tests find them; takes long

@@ -6,6 +6,7 @@ The types register their strategies here, so a test asks for a value by its type
 
 import os
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -37,3 +38,11 @@ st.register_type_strategy(Instant, st.integers(MIN_INSTANT, MAX_INSTANT).map(Ins
 st.register_type_strategy(Prompt, _trimmed_text.map(Prompt))
 st.register_type_strategy(ScheduleId, _trimmed_text.map(ScheduleId))
 st.register_type_strategy(DelaySeconds, st.integers(1, MAX_SAFE_INTEGER).map(DelaySeconds))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what each fault script counted; here, for under xdist no other conftest is asked."""
+    for test in terminalreporter.getreports("passed"):
+        for name, words in test.user_properties:
+            if name == "faults":
+                terminalreporter.write_line(f"{test.nodeid.rpartition('::')[2]}: {words}")

@@ -1,19 +1,28 @@
 """The rules of every session store, as tests that store authors subclass.
 
     class TestMyStore(SessionStoreContract):
-        def make_store(self, clock: Clock) -> SessionStore:
-            return MyStore(clock=clock)
+        async def make_store(self, clock: Clock) -> SessionStore:
+            return await MyStore.connect(clock=clock)
 
 Needs pytest with pytest-asyncio in its auto mode.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from typing import Final
 
 import pytest
 
 from schedule_adapters.events import CHECKPOINT
-from schedule_adapters.sessions import Session, SessionStore, StoreError, StoreErrorCode
+from schedule_adapters.sessions import (
+    Session,
+    SessionHeader,
+    SessionStore,
+    SessionText,
+    StoreError,
+    StoreErrorCode,
+)
+from schedule_adapters.stores.log_image import read_log
 from schedule_core.decoder import decode_change
 from schedule_core.fold import fold_log
 from schedule_core.instants import Instant
@@ -40,6 +49,17 @@ AWKWARD_IDS = (
 )  # fmt: skip
 
 
+FOREIGN: Final = SessionText(
+    SessionHeader("foreign", 7, extra={"later": [1.0]}),
+    b'{ "createdAt":7, "id":"foreign","type":"session", "version":0,"later":[1.0]}\n',
+    b'{"seq":0,"data":{"a": 1e2},"type":"x\\u002fy","time":8}\n'
+    b'{"type":"text-chunks","seq0":1,"time0":9,"data":{"turn":0,"step":0,"index":0,'
+    b'"texts":["a","b","c"],"dt":[1,1]}}\n',
+)
+"""A log that no program of this project wrote; it ends with a packed row."""
+FOREIGN_LENGTH: Final = 4
+
+
 class SetClock:
     """A clock that says what it was set to."""
 
@@ -54,12 +74,15 @@ class SetClock:
 class SessionStoreContract:
     """What must hold in every session store, whatever keeps its sessions."""
 
-    def make_store(self, clock: Clock) -> SessionStore:
-        """Make an empty store."""
+    def make_store(self, clock: Clock) -> SessionStore | Awaitable[SessionStore]:
+        """Make an empty store; may be a coroutine."""
         raise NotImplementedError
 
-    def restarted(self, store: SessionStore) -> SessionStore:
-        """The same sessions as a new process would find them; by default the store itself."""
+    def restarted(self, store: SessionStore) -> SessionStore | Awaitable[SessionStore]:
+        """The same sessions as a new process would find them; by default the store itself.
+
+        The first store stays as it is. May be a coroutine.
+        """
         return store
 
     @pytest.fixture
@@ -68,9 +91,18 @@ class SessionStoreContract:
         return SetClock()
 
     @pytest.fixture
-    def store(self, clock: SetClock) -> SessionStore:
-        """The store under test."""
-        return self.make_store(clock)
+    async def store(self, clock: SetClock) -> AsyncIterator[SessionStore]:
+        """The store under test, closed at the end with every further one of its sessions."""
+        store = await _ready(self.make_store(clock))
+        self._stores = [store]
+        yield store
+        for each in self._stores:
+            await each.close()
+
+    async def _again(self, store: SessionStore) -> SessionStore:
+        again = await _ready(self.restarted(store))
+        self._stores.append(again)
+        return again
 
     async def test_new_session_is_empty(self, store: SessionStore) -> None:
         """A session that was never written can be opened, and is its own, unforked one."""
@@ -103,7 +135,7 @@ class SessionStoreContract:
         await session.barrier()
         await session.close()
 
-        reopened = await self.restarted(store).open("one")
+        reopened = await (await self._again(store)).open("one")
 
         assert list(reopened.events_from(0)) == list(session.events_from(0))
         assert reopened.header == session.header
@@ -117,7 +149,7 @@ class SessionStoreContract:
         session.append("lost", {})
         await session.close()
 
-        snapshot = await self.restarted(store).read("one")
+        snapshot = await (await self._again(store)).read("one")
 
         assert _types(snapshot.events) == ["kept"]
 
@@ -129,7 +161,7 @@ class SessionStoreContract:
             await session.barrier()
             session.append("x/lost", {})
             await session.close()
-            store = self.restarted(store)
+            store = await self._again(store)
 
         events = (await store.read("one")).events
 
@@ -181,7 +213,7 @@ class SessionStoreContract:
         await session.barrier()
         await session.close()
 
-        events = (await self.restarted(store).read("one")).events
+        events = (await (await self._again(store)).read("one")).events
 
         assert [decode_change(e.data) for e in events if e.type == SCHEDULE_EVENT_TYPE] == [
             _create("schedule-1"),
@@ -195,7 +227,7 @@ class SessionStoreContract:
         await session.barrier()
         await session.close()
 
-        events = (await self.restarted(store).read("one")).events
+        events = (await (await self._again(store)).read("one")).events
 
         assert events[-1].type == AWKWARD_TEXT
         assert events[-1].data == {AWKWARD_TEXT: [AWKWARD_TEXT]}
@@ -333,7 +365,7 @@ class SessionStoreContract:
         for session_id in AWKWARD_IDS:
             await _write(store, session_id)
 
-        assert list(await self.restarted(store).session_ids()) == sorted(AWKWARD_IDS)
+        assert list(await (await self._again(store)).session_ids()) == sorted(AWKWARD_IDS)
         for session_id in AWKWARD_IDS:
             assert (await store.read(session_id)).header.id == session_id
 
@@ -365,7 +397,7 @@ class SessionStoreContract:
         await parent.close()
 
         header = await store.fork("parent", "child")
-        child = await self.restarted(store).open("child")
+        child = await (await self._again(store)).open("child")
 
         assert child.header == header
         assert (header.id, header.parent) == ("child", "parent")
@@ -436,6 +468,107 @@ class SessionStoreContract:
         await _refused(store.fork("parent", "child"), StoreErrorCode.SESSION_NOT_FOUND)
 
         assert list(await store.session_ids()) == []
+
+    async def test_export_is_the_text_of_a_log(self, store: SessionStore) -> None:
+        """A header line and event lines, as every reader of the log format takes them."""
+        session = await store.open("one")
+        session.append(AWKWARD_TEXT, {"text": AWKWARD_TEXT})
+        await session.barrier()
+
+        text = await store.export("one")
+
+        image = read_log(text.header_line + text.lines, "text")
+        assert text.header == image.header == session.header
+        assert len(text.header_line) == image.header_size
+        assert image.events == list(session.events_from(0))
+        assert image.torn is None
+        await session.close()
+
+    async def test_export_needs_a_session(self, store: SessionStore) -> None:
+        """One that was never written has no text."""
+        await _refused(store.export("one"), StoreErrorCode.SESSION_NOT_FOUND)
+
+    async def test_adopted_session_is_the_same_byte_for_byte(self, store: SessionStore) -> None:
+        """Foreign spacing, unknown members of the header and lines without order of keys too."""
+        await store.adopt(FOREIGN)
+        again = await self._again(store)
+
+        text = await again.export("foreign")
+
+        assert text == FOREIGN
+        assert await again.session_ids() == ["foreign"]
+
+    async def test_adopted_session_goes_on(self, store: SessionStore) -> None:
+        """Its owner writes behind what was taken over, the packed rows included."""
+        await store.adopt(FOREIGN)
+        session = await store.open("foreign")
+        assert session.length == FOREIGN_LENGTH
+        session.append("x/y", {})
+        await session.barrier()
+        session.append("x/z", {})
+        await session.barrier()
+        await session.close()
+
+        text = await (await self._again(store)).export("foreign")
+
+        assert text.header_line == FOREIGN.header_line
+        assert text.lines.startswith(FOREIGN.lines)
+        events = read_log(text.header_line + text.lines, "text").events
+        assert events == list(session.events_from(0))
+
+    async def test_adopting_never_overwrites(self, store: SessionStore) -> None:
+        """Neither a session that exists, nor one that is open and not yet written."""
+        await store.adopt(FOREIGN)
+        await _refused(store.adopt(FOREIGN), StoreErrorCode.SESSION_EXISTS)
+        assert await store.export("foreign") == FOREIGN
+
+        session = await store.open("new")
+        header = FOREIGN.header_line.replace(b"foreign", b"new")
+        new = SessionText(SessionHeader("new", 7), header, FOREIGN.lines)
+        await _refused(store.adopt(new), StoreErrorCode.SESSION_EXISTS)
+        await session.close()
+        await store.adopt(new)
+
+        assert (await store.export("new")).lines == FOREIGN.lines
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            b'{"type":"x/y","seq":99,"time":1,"data":{}}\n',
+            b'{"type":"x/y"',
+            b"\n",
+            b"\xff\n",
+        ],
+    )
+    async def test_damaged_text_is_not_adopted(self, store: SessionStore, damage: bytes) -> None:
+        """A torn tail included: nobody may take half a log for a whole one."""
+        text = SessionText(FOREIGN.header, FOREIGN.header_line, FOREIGN.lines + damage)
+
+        await _refused(store.adopt(text), StoreErrorCode.CORRUPT_LOG)
+
+        assert list(await store.session_ids()) == []
+
+    async def test_adopted_id_may_be_any(self, store: SessionStore) -> None:
+        """The id is the one of the text, and is refused where opening it would be."""
+        header = FOREIGN.header_line.replace(b"foreign", b"x" * 256)
+        text = SessionText(SessionHeader("x" * 256, 7), header, b"")
+
+        await _refused(store.adopt(text), StoreErrorCode.INVALID_SESSION_ID)
+
+    async def test_closed_store_is_closed_once(self, store: SessionStore) -> None:
+        """Closing it again is nothing; its sessions are there for the next one."""
+        await _write(store, "one")
+        again = await self._again(store)
+
+        await store.close()
+        await store.close()
+
+        if again is not store:
+            assert list(await again.session_ids()) == ["one"]
+
+
+async def _ready(store: SessionStore | Awaitable[SessionStore]) -> SessionStore:
+    return await store if isinstance(store, Awaitable) else store
 
 
 async def _refused(attempt: Awaitable[object], code: StoreErrorCode) -> None:
