@@ -17,11 +17,14 @@ COMMANDS = (
     "delete",
     "events",
     "fork",
+    "copy",
     "sessions",
     "catalog",
     "doctor",
     "timeline",
     "web",
+    "mcp",
+    "acp",
 )
 READERS = (
     ("list", "--session", "gone"),
@@ -190,10 +193,35 @@ def test_an_output_that_takes_nothing_is_one_error(tmp_path: Path) -> None:
 
 
 def test_a_store_can_be_named_by_url(tmp_path: Path) -> None:
-    """jsonl:DIR is the root; any other store is a usage error that says what there is."""
+    """jsonl:DIR is the root; what is no store is a usage error that says what there is."""
     seed(tmp_path, "call home", at=FAR)
     by_url = run("events", "--store", f"jsonl:{tmp_path}", root=tmp_path)
     assert by_url.stdout == run("events", "--root", str(tmp_path), root=tmp_path).stdout
-    refused = run("list", "--store", "sqlite:x", root=tmp_path)
+    refused = run("list", "--store", "redis://user:secret@host", root=tmp_path)
     assert 2 == refused.returncode
-    assert "'sqlite:x' is not a store; use jsonl:DIR" in refused.stderr
+    assert "use jsonl:DIR, sqlite:FILE or postgresql://USER@HOST/DATABASE" in refused.stderr
+    assert "secret" not in refused.stderr.replace("--store redis://user:secret@host", "")
+
+
+def test_sessions_are_copied_into_another_store(tmp_path: Path) -> None:
+    """And live on there; a session that is there already is left alone, and said so."""
+    seed(tmp_path, "call home", at=FAR)
+    there = f"sqlite:{tmp_path / 'sessions.db'}"
+    size = len((log_path(tmp_path)).read_bytes())
+
+    copied = run("copy", f"jsonl:{tmp_path}", there, root=tmp_path)
+    again = run("copy", f"jsonl:{tmp_path}", there, root=tmp_path)
+    listed = run("list", "--store", there, root=tmp_path)
+    deleted = run("delete", "--store", there, "schedule-1", root=tmp_path)
+
+    assert copied.stdout.splitlines() == [
+        f"main  {size} bytes",
+        "open the copies from now on: a reminder comes back in each store it is opened in",
+    ]
+    assert (1, "") == (again.returncode, again.stdout)
+    assert again.stderr.startswith("main  not copied: ")
+    assert again.stderr.endswith("there is such a session\n")
+    assert listed.stdout.endswith("call home\n")
+    assert "deleted schedule-1\n" == deleted.stdout
+    assert run("list", "--store", there, root=tmp_path).stdout == "no reminders\n"
+    assert run("list", "--root", str(tmp_path), root=tmp_path).stdout.endswith("call home\n")
