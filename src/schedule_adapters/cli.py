@@ -23,7 +23,7 @@ from schedule_adapters.event_lines import event_line
 from schedule_adapters.live import LiveSchedule, SystemClock
 from schedule_adapters.mcp import command as mcp_command
 from schedule_adapters.sessions import SessionStore, StoreError
-from schedule_adapters.stores.urls import StoreUrl, open_store, parse_store_url
+from schedule_adapters.stores.urls import StoreUrl, open_store, parse_store_url, upgrade_store
 from schedule_adapters.time_context import parse_zone, system_time_zone
 from schedule_adapters.web import command as web_command
 from schedule_adapters.wording import local_moment, printable, reminder_count, view_line
@@ -98,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_fork(commands)
     _add_copy(commands)
     _add_sessions(commands)
+    _add_store(commands)
     _add_doctor(commands)
     _add_timeline(commands)
     _add_catalog(commands)
@@ -375,6 +376,24 @@ async def _copy(arguments: argparse.Namespace) -> int:
     if copied:
         print("open the copies from now on: a reminder comes back in each store it is opened in")
     return _FAILED if failures else 0
+
+
+def _add_store(commands: "_Commands[argparse.ArgumentParser]") -> None:
+    parser = _command(commands, "store", _upgrade_store, "look after a store: bring it up to date")
+    parser.add_argument("action", choices=["upgrade"], help="the only thing there is to do")
+    parser.add_argument(
+        "--store",
+        dest="outdated",  # opening it as other commands do would be refused
+        type=_store,
+        required=True,
+        metavar="URL",
+        help="a PostgreSQL store whose tables an older release made",
+    )
+
+
+async def _upgrade_store(arguments: argparse.Namespace) -> None:
+    url: StoreUrl = arguments.outdated
+    print(await upgrade_store(url))
 
 
 def _add_sessions(commands: "_Commands[argparse.ArgumentParser]") -> None:

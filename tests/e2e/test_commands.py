@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from schedule_adapters.testing.postgres import own_schema
 from schedule_core.tools import TOOLS
 from tests.e2e.chat_process import PROGRAM, Story, environment, log_path, run, script, seed
 
@@ -19,6 +20,7 @@ COMMANDS = (
     "fork",
     "copy",
     "sessions",
+    "store",
     "catalog",
     "doctor",
     "timeline",
@@ -225,3 +227,14 @@ def test_sessions_are_copied_into_another_store(tmp_path: Path) -> None:
     assert "deleted schedule-1\n" == deleted.stdout
     assert run("list", "--store", there, root=tmp_path).stdout == "no reminders\n"
     assert run("list", "--root", str(tmp_path), root=tmp_path).stdout.endswith("call home\n")
+
+
+async def test_a_store_is_brought_up_to_date(tmp_path: Path) -> None:
+    """Only PostgreSQL ever needs it; a store that is up to date stays so."""
+    async with own_schema() as url:
+        upgraded = run("store", "upgrade", "--store", url, root=tmp_path)
+        again = run("store", "upgrade", "--store", url, root=tmp_path)
+    files = run("store", "upgrade", "--store", f"jsonl:{tmp_path}", root=tmp_path)
+
+    assert "the tables are those of this release\n" == upgraded.stdout == again.stdout
+    assert "a jsonl store needs no upgrade\n" == files.stdout

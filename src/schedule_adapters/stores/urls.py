@@ -3,12 +3,15 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from schedule_adapters.sessions import SessionStore, StoreError, StoreErrorCode
 from schedule_core.ports import Clock
+
+if TYPE_CHECKING:
+    from schedule_adapters.stores.postgres import PostgresStore
 
 _FORMS: Final = "jsonl:DIR, sqlite:FILE or postgresql://USER@HOST/DATABASE"
 
@@ -62,15 +65,31 @@ async def _make(url: StoreUrl, clock: Clock) -> SessionStore:
 
             return await SqliteStore.connect(Path(url.place), clock=clock)
         case "postgresql":
-            try:
-                from schedule_adapters.stores.postgres import PostgresStore  # noqa: PLC0415 - extra
-            except ModuleNotFoundError as error:
-                raise StoreError(
-                    StoreErrorCode.STORE_UNAVAILABLE,
-                    f"the store needs {error.name}: pip install 'session-schedule[postgres]'",
-                ) from error
-            return await PostgresStore.connect(url.place, clock=clock)
+            return await _postgres().connect(url.place, clock=clock)
         case _:
             from schedule_adapters.stores.jsonl import JsonlStore  # noqa: PLC0415 - on demand
 
             return JsonlStore(Path(url.place), clock=clock)
+
+
+async def upgrade_store(url: StoreUrl) -> str:
+    """Bring the tables of a store up to date; says what was done.
+
+    Raises:
+        StoreError: `store_unavailable`, or `unsupported_log` for tables of a newer release.
+    """
+    if url.scheme != "postgresql":
+        return f"a {url.scheme} store needs no upgrade"
+    await _postgres().upgrade(url.place)
+    return "the tables are those of this release"
+
+
+def _postgres() -> "type[PostgresStore]":
+    try:
+        from schedule_adapters.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            StoreErrorCode.STORE_UNAVAILABLE,
+            f"the store needs {error.name}: pip install 'session-schedule[postgres]'",
+        ) from error
+    return PostgresStore
