@@ -64,8 +64,8 @@ simulate: $(VENV)/.dev ## lives on virtual clocks and a crashing disk; SEEDS=200
 faults: $(VENV)/.dev | $(FAULT_TOOLS) ## break real processes, disks and connections; ARGS='--kills 10000'
 	$(BIN)/python -m tests.faults $(ARGS)
 
-mutate: $(VENV)/.dev ## plant small bugs in the core and see the tests find them; takes long
-	$(BIN)/python -m tests.mutation $(ARGS)
+mutate: $(VENV)/.dev ## make the core wrong on purpose: the tests must notice; ARGS='owner fold'
+	$(BIN)/python -m tests.mutation --jobs $(WORKERS) $(ARGS)
 
 floors: $(VENV)/.dev ## the adapters' tests on the oldest versions they are said to work with
 	$(PYTHON) -m venv $(VENV)-floors
@@ -94,4 +94,4 @@ format: $(VENV)/.dev ## let ruff put the code in order
 	$(BIN)/ruff format .
 
 clean: ## remove the virtual environment and all caches
-	rm -rf $(VENV) $(VENV)-floors build mutants src/schedule_adapters/doctor/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) $(VENV)-floors build .mutation_hints.json src/schedule_adapters/doctor/*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage

@@ -12,7 +12,8 @@ model makes of the message is not promised: a turn may fail or be cut off.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Literal
 
@@ -96,6 +97,7 @@ class SessionRuntime:
         self._idle_listeners: list[Callable[[], None]] = []
         self._close_listeners: list[Callable[[], None]] = []
         self._output_listeners: list[Callable[[SessionOutput], None]] = []
+        self._end_listeners: list[Callable[[], None]] = []  # of the end of `close`
         inbox = read_inbox(session)
         self._admitted = inbox.admitted
         self._cut_off = inbox.cut_off
@@ -183,6 +185,29 @@ class SessionRuntime:
         """Hear of every turn; gives the function that ends that."""
         return subscribe(self._output_listeners, listener)
 
+    def outputs(self) -> AsyncIterator[SessionOutput]:
+        """What a host hears from this call on, in order, until the end of `close`.
+
+        Each call gives an iterator of its own, for this loop. What is not yet read is kept
+        without a limit, and is still given after the end; drop the iterator to stop hearing.
+        A read that is cancelled loses nothing.
+        """
+        outputs = _Outputs()
+        unread = outputs.unread  # listeners that held the iterator would keep it alive
+        leave = self.subscribe(unread.put_nowait)
+
+        def end() -> None:
+            leave()  # a turn that outlasts `close` is not heard after the end
+            unread.put_nowait(None)
+
+        if self._closing is not None and self._closing.done():
+            end()
+        else:
+            # Not in a finally of a generator: one that is dropped before it began has none.
+            weakref.finalize(outputs, leave)
+            weakref.finalize(outputs, subscribe(self._end_listeners, end))
+        return outputs
+
     def start(self) -> None:
         """Begin: messages that an earlier process left queued get their turns now.
 
@@ -227,6 +252,7 @@ class SessionRuntime:
             self.cancel_turn()
             work = self._close(set(self._tasks), timeout_s)
             self._closing = asyncio.get_running_loop().create_task(work)
+            self._closing.add_done_callback(lambda _: notify(self._end_listeners))
         await asyncio.shield(self._closing)
 
     async def _close(self, tasks: set[asyncio.Task[None]], timeout_s: float) -> None:
@@ -360,6 +386,20 @@ class SessionRuntime:
         self._tasks.append(task)
         task.add_done_callback(self._tasks.remove)
         return task
+
+
+class _Outputs(AsyncIterator[SessionOutput]):
+    """What one host has not read yet; `None` is the end, and stays there."""
+
+    def __init__(self) -> None:
+        self.unread: asyncio.Queue[SessionOutput | None] = asyncio.Queue()
+
+    async def __anext__(self) -> SessionOutput:
+        output = await self.unread.get()
+        if output is None:
+            self.unread.put_nowait(None)  # for whoever else reads, or asks again
+            raise StopAsyncIteration
+        return output
 
 
 async def _outcome(turn: asyncio.Task[None]) -> tuple[Outcome, Exception | None]:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from datetime import UTC
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
@@ -552,6 +553,14 @@ def test_answers_do_not_depend_on_the_machine(tmp_path: Path) -> None:
     ] == seen["answers"]
 
 
+def test_utc_needs_no_file() -> None:
+    assert UTC is find_zone("UTC")
+
+
 def test_zone_is_loaded_once() -> None:
     assert find_zone("Europe/Berlin") is find_zone("EUROPE/berlin")
     assert isinstance(find_zone("Europe/Berlin"), ZoneInfo)
+
+
+def test_zone_knows_its_canonical_name() -> None:
+    assert "Europe/Berlin" == str(find_zone("EUROPE/berlin"))

@@ -58,6 +58,7 @@ class ListLog:
 
     def events_from(self, position: int) -> Iterable[SessionEvent]:
         """The events from there on."""
+        assert position >= 0
         suffix = self.events[position:]
         self.reads.append(len(suffix))
         return suffix
@@ -136,6 +137,36 @@ def test_create_delete_and_dispatch() -> None:
     assert _record("b") == schedules.get(ScheduleId("b"))
     assert schedules.get(ScheduleId("a")) is None
     assert schedules.get(ScheduleId("unknown")) is None
+
+
+def test_an_id_stays_seen_when_its_reminder_has_ended() -> None:
+    schedules = fold_log([_create("a"), _create("b"), _delete("a")])
+
+    assert [True, True, False] == [schedules.has_seen(ScheduleId(each)) for each in "abc"]
+
+
+def test_check_refuses_what_evolve_would_refuse_and_changes_nothing() -> None:
+    schedules = fold_log([_create("a"), _create("b"), _delete("a")])
+    before = _state(schedules)
+    accepted: list[ScheduleChange] = [
+        ScheduleCreateChange(_record("c")),
+        ScheduleDeleteChange(ScheduleId("b")),
+        ScheduleDispatchChange(ScheduleId("b")),
+    ]
+    refused: dict[ScheduleChange, LogFault] = {
+        ScheduleCreateChange(_record("a")): LogFault.REUSED_ID,
+        ScheduleCreateChange(_record("b")): LogFault.REUSED_ID,
+        ScheduleDeleteChange(ScheduleId("a")): LogFault.INACTIVE_ID,
+        ScheduleDispatchChange(ScheduleId("c")): LogFault.INACTIVE_ID,
+    }
+
+    for change in accepted:
+        schedules.check(change)
+    for change, fault in refused.items():
+        with pytest.raises(ScheduleLogError) as caught:
+            schedules.check(change)
+        assert fault == caught.value.fault
+    assert before == _state(schedules)
 
 
 def test_empty_log_has_nothing() -> None:
@@ -333,6 +364,17 @@ def test_replaced_log_brings_its_own_boundary() -> None:
     log.events, log.seed_length = [_create("c"), _create("d")], 1
 
     assert ("d",) == fold.catch_up(log).seen
+
+
+def test_emptied_log_has_nothing() -> None:
+    log = ListLog([_create("a")])
+    fold = LogFold()
+    fold.catch_up(log)
+
+    log.events = []
+
+    assert () == fold.catch_up(log).seen
+    assert 0 == fold.position
 
 
 def test_catch_up_takes_the_boundary_from_the_log() -> None:

@@ -635,6 +635,13 @@ def test_a_wake_whose_barrier_fails_has_set_the_timer_for_the_next_one() -> None
     assert (follow_up(reminder(SECOND, 9)),) == delivered(world)
 
 
+def test_a_wake_of_a_timer_that_a_call_had_set_sets_the_next_one() -> None:
+    """Before any pass was through: the reading of the call is enough to know what is next."""
+    world = World()
+    world.feed(holds(FIRST, 5), holds(SECOND, 9), Submitted(ONE, LIST), passed)
+    assert (SetTimer(at(9)),) == world.feed(TimerFired(at(5)))
+
+
 def test_a_wake_from_a_timer_that_was_set_anew_since_does_not_touch_it() -> None:
     """W1. It was on its way while the timer was moved; it only costs a barrier."""
     world = World()
@@ -820,6 +827,14 @@ def test_a_reset_of_a_sound_owner_is_a_trigger_and_of_a_stopped_one_nothing() ->
     assert OwnerState("stopped") == world.owner.state
 
 
+def test_a_reset_before_any_pass_saw_the_clock_leaves_the_timer_to_the_pass() -> None:
+    """W3. A call had read the log; what was due next is not known without a now."""
+    world = World()
+    world.feed(holds(FIRST, 5), Submitted(ONE, LIST), passed, corrupt, passed)
+    assert (Report(Recovered()), AwaitBarrier()) == world.feed(readable, Reset())
+    assert (SetTimer(at(5)),) == world.feed(passed)
+
+
 @pytest.mark.parametrize("fault", LOG_FAULTS)
 def test_a_call_that_reads_a_good_log_mends_a_fault_of_the_log(fault: Fault) -> None:
     """W3. What was due meanwhile is delivered by the pass after it."""
@@ -911,5 +926,7 @@ def test_a_result_in_the_middle_of_the_effects_is_the_drivers_mistake() -> None:
     """An effect with an immediate result is always the last; nothing else may claim one."""
     world = World()
     world.feed(holds(SECOND, 9), *TO_DUE_PREFLIGHT)
-    with pytest.raises(AssertionError, match="is the last one"):
+    with pytest.raises(
+        AssertionError, match=r"^an effect with an immediate result is the last one"
+    ):
         drive(world.owner, passed(world), lambda _: PhaseBusy())

@@ -9,7 +9,15 @@ from attrs import frozen
 from schedule_core import owner as owner_module
 from schedule_core.decide import Created, Failed, Listed, Uncertain
 from schedule_core.errors import ErrorCode
-from schedule_core.owner import BUSY_RECHECK_MS, CLOSING, TABLE, Row, Stage, diagram
+from schedule_core.owner import (
+    BUSY_RECHECK_MS,
+    CLOSING,
+    TABLE,
+    Row,
+    ScheduleOwner,
+    Stage,
+    diagram,
+)
 from schedule_core.records import (
     ScheduleCreateChange,
     ScheduleDispatchChange,
@@ -425,6 +433,7 @@ def test_the_diagram_in_the_docstring_is_the_one_of_the_table() -> None:
 def test_the_table_speaks_of_every_stage_and_every_input() -> None:
     assert set(Stage) == {row.stage for row in TABLE if row.stage} | {Stage.RESTING}
     assert set(INPUTS) == {row.signal for row in TABLE}
+    assert all((row.stage is None) == (row.then is None) for row in TABLE), "both, or neither"
 
 
 def every_input(world: World) -> Iterator[Input]:
@@ -498,4 +507,18 @@ def test_signals_that_carry_nothing_are_told_apart_by_kind_alone() -> None:
     assert 13 == len(once)
     assert once == again
     assert 13 == len({*once, *again})
+    assert 13 == len({hash(signal) for signal in once}), "a set finds each at its first look"
+    assert [type(signal).__name__ + "()" for signal in once] == [repr(signal) for signal in once]
     assert all(one != other for one in once for other in once if one is not other)
+
+
+def test_a_step_that_is_not_in_the_table_is_refused() -> None:
+    """The table is not only told of the machine: each step is held against it."""
+
+    class Astray(ScheduleOwner):
+        def _want_pass(self) -> None:
+            self._stage = Stage.DUE_RECORDING
+
+    with pytest.raises(AssertionError) as caught:
+        Astray().handle(Recompute())
+    assert "resting: Recompute must not lead to due_recording" == str(caught.value)

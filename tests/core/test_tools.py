@@ -382,6 +382,73 @@ def test_three_tools_with_plain_object_roots() -> None:
     assert {} == LIST.parameters["properties"]
 
 
+TEXT: JsonSchema = {"type": "string"}
+
+
+def _exactly(**properties: JsonSchema) -> JsonSchema:
+    """An object of exactly these members, none of them optional."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+        "required": list(properties),
+    }
+
+
+def test_schemas_of_the_answers_are_written_like_this() -> None:
+    """Word for word: a host may have been built against them."""
+    shared: dict[str, JsonSchema] = {
+        "id": TEXT,
+        "prompt": TEXT,
+        "scheduledAt": TEXT,
+        "state": {"type": "string", "enum": ["scheduled", "overdue"]},
+        "deliveryMode": {"type": "string", "const": "session-local"},
+    }
+    after = {"kind": {"type": "string", "const": "after"}, "afterSeconds": {"type": "integer"}}
+    of_a_view = {
+        "oneOf": [
+            _exactly(**shared, **after),
+            _exactly(**shared, kind={"type": "string", "const": "at"}),
+        ]
+    }
+    errors = [
+        _exactly(code={"type": "string", "const": code.value}, message=TEXT)
+        for code in ErrorCode
+        if code not in {ErrorCode.PERSISTENCE_UNCERTAIN, ErrorCode.SCHEDULE_NOT_FOUND}
+    ]
+    uncertain = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "code": {"type": "string", "const": "persistence_uncertain"},
+            "message": TEXT,
+            "operation": {"type": "string", "enum": ["create", "list", "delete"]},
+            "id": TEXT,
+        },
+        "required": ["code", "message", "operation"],
+    }
+    deleted = _exactly(id=TEXT, deleted={"type": "boolean", "const": True})
+    not_found = _exactly(
+        id=TEXT,
+        deleted={"type": "boolean", "const": False},
+        code={"type": "string", "const": "schedule_not_found"},
+    )
+
+    assert {"oneOf": [of_a_view, *errors, uncertain]} == CREATE.output
+    assert {"oneOf": [{"type": "array", "items": of_a_view}, *errors, uncertain]} == LIST.output
+    assert {"oneOf": [deleted, not_found, *errors, uncertain]} == DELETE.output
+
+
+def test_roots_of_the_parameters_are_open_and_the_local_time_is_closed() -> None:
+    assert {"type": "object", "properties": {}} == LIST.parameters
+    assert (
+        {"type", "properties", "required"} == CREATE.parameters.keys() == DELETE.parameters.keys()
+    )
+    text, local = CREATE.parameters["properties"]["at"]["oneOf"]
+    assert TEXT == text
+    assert _exactly(**local["properties"]) == local
+
+
 def test_parameters_describe_what_is_accepted() -> None:
     local = {"date": "2030-01-01", "time": "09:00:00", "time_zone": "Europe/Berlin"}
     for arguments in (

@@ -21,7 +21,7 @@ def test_a_file_that_cannot_grow_loses_nothing_and_grows_again(
     counts = disk_full.limit_files(lives, kind, tmp_path, steps=8, seed=SEED)
 
     tell(counts)
-    assert counts["lives without room"] > 5
+    assert counts["lives without room"] > 0  # at some sizes there is room for all of a life
     assert counts["room"] > 0
 
 
@@ -36,5 +36,5 @@ def test_a_full_disk_loses_nothing_and_has_room_again(
     counts = disk_full.fill_disks(lives, kind, tmp_path, steps=16, seed=SEED, pages=PAGES[kind])
 
     tell(counts)
-    assert counts["lives without room"] > 2
+    assert counts["lives without room"] > 0
     assert counts["room"] > 0

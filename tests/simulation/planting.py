@@ -1,8 +1,9 @@
 """Plants a bug in the running product: one function gets the code of a changed text.
 
 The text is replaced in the module's source, that source is compiled, and the one function
-that holds the text gets its new code; globals, closures and identities stay. A text that is
-not there exactly once is an error: a list of bugs must not outlive the code it is about.
+that holds the text gets its new code; globals, closures and identities stay. Where a constant
+of the module holds it, as with a statement of SQL, the constant gets its new value. A text that
+is not there exactly once is an error: a list of bugs must not outlive the code it is about.
 """
 
 import ast
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+from unittest.mock import patch
 
 from attrs import frozen
 
@@ -26,9 +28,10 @@ class PlantedBug:
 
     Attributes:
         name: what is wrong, in a few words.
-        place: "owner", "shell", "turns", "store" or "lease".
+        place: "owner", "shell", "turns", "store", "lease", "sqlite" or "postgresql".
         module: where the text stands.
-        old: the text, once in the module and inside one function; `new` takes its place.
+        old: the text, once in the module and inside one function, or one constant that the
+            module itself reads; `new` takes its place.
         oracle: the rule that the killing run breaks.
         seed: the first seed that kills it.
     """
@@ -50,8 +53,14 @@ def planted(bug: PlantedBug) -> Iterator[None]:
     assert source.count(bug.old) == 1, (
         f"{bug.name}: the text is there {source.count(bug.old)} times"
     )
+    changed = source.replace(bug.old, bug.new)
+    constant = _constant_around(source, source.index(bug.old))
+    if constant is not None:
+        with patch.object(module, constant, _evaluate(changed, constant, module)):
+            yield
+        return
     name = _function_around(source, source.index(bug.old))
-    code = _find(compile(source.replace(bug.old, bug.new), module.__file__ or "", "exec"), name)
+    code = _find(compile(changed, module.__file__ or "", "exec"), name)
     function = _resolve(module, name)
     before = function.__code__
     assert code.co_freevars == before.co_freevars, f"{bug.name}: the closure would change"
@@ -76,9 +85,39 @@ def kills(seed: int, run: Callable[[int], object] = simulate) -> Oracle | None:
     return None
 
 
+def _line_at(source: str, offset: int) -> int:
+    """The number of the line with the first character from here on that is no space."""
+    rest = source[offset:]
+    return source.count("\n", 0, offset + len(rest) - len(rest.lstrip())) + 1
+
+
+def _constant_around(source: str, offset: int) -> str | None:
+    """The name of the module's annotated constant that holds this place, if one does."""
+    line = _line_at(source, offset)
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.AnnAssign) and node.lineno <= line <= (node.end_lineno or 0):
+            assert isinstance(node.target, ast.Name)
+            return node.target.id
+    return None
+
+
+def _evaluate(source: str, constant: str, module: ModuleType) -> object:
+    """The value of a constant in another text of its module."""
+    (value,) = (
+        node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and node.target.id == constant
+    )
+    assert value is not None, f"no value of {constant}"
+    code = compile(ast.Expression(value), module.__file__ or "", "eval")
+    return eval(code, vars(module))  # noqa: S307 - our own source
+
+
 def _function_around(source: str, offset: int) -> str:
     """The qualified name of the outermost function that holds this place."""
-    line = source.count("\n", 0, offset + len(source[offset:]) - len(source[offset:].lstrip())) + 1
+    line = _line_at(source, offset)
     names: list[str] = []
     body: list[ast.stmt] = ast.parse(source).body
     while True:

@@ -88,5 +88,8 @@ def quickstart_output(name: str, root: Path, capsys: pytest.CaptureFixture[str])
     example = _ROOT / "examples" / f"{name}_quickstart.py"
     page = _ROOT / "docs/agents" / f"{name.replace('_', '-')}.md"
     assert example.read_text("utf-8") in page.read_text("utf-8")
-    asyncio.run(run_path(str(example))["main"](root))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(_ROOT)  # as `python -m` from there
+        patch.chdir(root)  # it keeps its sessions where it is started
+        run_path(str(example))
     return capsys.readouterr().out

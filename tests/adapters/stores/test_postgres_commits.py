@@ -251,6 +251,19 @@ class TestWhatNobodyShouldDo:
             error = await refusal(session.barrier())
             assert error.code == StoreErrorCode.CORRUPT_LOG
 
+    async def test_batch_that_meets_foreign_events_leaves_nothing(self, database: Database) -> None:
+        """Neither before nor behind them: it is written whole or not at all."""
+        session = await database.store().open("one")
+        await write(session, "x")
+        await database.ask("insert into event_line select 'one', 3, gen_random_uuid(), 'f', '{}'")
+        for event_type in ("y", "z", "last"):
+            session.append(event_type, {})
+
+        await refusal(session.barrier())
+
+        rows = await database.ask("select seq, type from event_line order by seq")
+        assert rows == [(0, "log/checkpoint"), (1, "x"), (3, "f")]
+
     async def test_confirmed_events_that_are_gone_end_the_session(self, database: Database) -> None:
         """After a fall back to a standby that lagged: no gap is written behind them."""
         session = await database.store().open("one")

@@ -146,13 +146,19 @@ with asked as (
     insert into session (id, header)
     select session_id, header from held where header is not null
     on conflict do nothing
-), written as (
-    insert into event_line (session_id, seq, event_id, type, line)
-    select held.session_id, r.seq, r.event_id, r.type, r.line
+), brought as (
+    select held.batch, held.session_id, r.seq, r.event_id, r.type, r.line
     from unnest(
         %(batches)s::bigint[], %(seqs)s::bigint[], %(ids)s::uuid[], %(types)s::text[],
         %(lines)s::text[]
     ) as r (batch, seq, event_id, type, line) join held using (batch)
+), blocked as (  -- somebody else's event stands where one of the batch was to go
+    select b.batch from brought b join event_line e using (session_id, seq)
+    where e.event_id <> b.event_id
+), written as (
+    insert into event_line (session_id, seq, event_id, type, line)
+    select session_id, seq, event_id, type, line from brought
+    where batch not in (select batch from blocked)
     on conflict do nothing
     returning session_id
 )
