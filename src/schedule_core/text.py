@@ -88,7 +88,7 @@ def json_text(value: object) -> str:
             return str(int(value))
         case float():
             return _number_text(value)
-        case Mapping():
+        case dict() | Mapping():  # the ABC alone is slow to ask
             members = (f"{_key_text(key)}:{json_text(member)}" for key, member in value.items())
             return "{" + ",".join(members) + "}"
         case list() | tuple():
@@ -99,7 +99,7 @@ def json_text(value: object) -> str:
 
 def _string_text(text: str) -> str:
     quoted: str = encode_basestring(text)
-    return _SURROGATES.sub(_surrogate_text, quoted)
+    return quoted if quoted.isascii() else _SURROGATES.sub(_surrogate_text, quoted)
 
 
 def _surrogate_text(found: re.Match[str]) -> str:

@@ -68,13 +68,13 @@ class LiveLog:
         if self._closed:
             raise StoreError(StoreErrorCode.SESSION_CLOSED, "the session is closed")
         now = self._clock.now()
-        added = [(event_type, data)]
+        seq, stored = len(self._events), []
         if not self._batch_open:
-            added.insert(0, (CHECKPOINT.name, {"durable": self._durable - 1}))
-        stored = [
-            _stored(SessionEvent(*event, seq=seq, time=now))
-            for seq, event in enumerate(added, len(self._events))
-        ]
+            durable = {"durable": self._durable - 1}
+            checkpoint = SessionEvent(CHECKPOINT.name, durable, seq=seq, time=now)
+            stored.append((event_line(checkpoint), checkpoint))
+            seq += 1
+        stored.append(_stored(SessionEvent(event_type, data, seq=seq, time=now)))
         for check in self.checks:
             check(stored[-1][1])
         for line, event in stored:

@@ -90,10 +90,11 @@ def event_line(event: SessionEvent) -> bytes:
     Raises:
         TypeError: data that JSON cannot hold.
     """
-    members = {"type": event.type, "seq": event.seq, "time": event.time, "data": event.data}
-    if event.type not in _KNOWN_TO_THE_ORIGINAL:
-        members["ignorable"] = True
-    return _line(members)
+    # By hand, for every append writes one: as a whole it would take three times as long.
+    kind, data = json_text(event.type), json_text(event.data)
+    mark = "" if event.type in _KNOWN_TO_THE_ORIGINAL else ',"ignorable":true'
+    text = f'{{"type":{kind},"seq":{event.seq:d},"time":{event.time:d},"data":{data}{mark}}}\n'
+    return text.encode()
 
 
 def _line(members: dict[str, object]) -> bytes:

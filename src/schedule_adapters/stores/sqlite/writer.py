@@ -30,9 +30,11 @@ _RESTING_WAL: Final = 4 << 20
 _LONGEST_WAL: Final = 64 << 20
 """Bytes of WAL that are copied away even while batches wait."""
 
-_SESSION: Final = "SELECT key, header FROM session WHERE name = ?"
+_SESSION: Final = (
+    "SELECT key, header, (SELECT max(seq) FROM line WHERE line.session = key)"
+    " FROM session WHERE name = ?"
+)
 _NEW_SESSION: Final = "INSERT INTO session (name, header) VALUES (?, ?)"
-_LAST: Final = "SELECT max(seq) FROM line WHERE session = ?"
 _SINCE: Final = "SELECT seq, type, text FROM line WHERE session = ? AND seq > ? ORDER BY seq"
 _NEW_LINE: Final = "INSERT INTO line (session, seq, type, text) VALUES (?, ?, ?, ?)"
 
@@ -165,18 +167,20 @@ def _insert(connection: sqlite3.Connection, batch: Batch, where: str) -> None:
     else:
         if batch.is_new:
             raise _exists(where)
-        key, header = found
+        key, header, last = found
         if header != batch.header.encode():
             raise _taken_over(where)
-        rows = _missing(connection, key, batch, where)
+        rows = batch.rows if _ends_before(batch, last) else _missing(connection, key, batch, where)
     connection.executemany(_NEW_LINE, ((key, *row) for row in rows))
 
 
+def _ends_before(batch: Batch, last: int | None) -> bool:
+    """Whether the stored log ends where the batch begins."""
+    return last == batch.after or (last is None and batch.after == -1)
+
+
 def _missing(connection: sqlite3.Connection, key: int, batch: Batch, where: str) -> Sequence[Row]:
-    """The rows of a batch that do not stand there yet: all, unless an earlier try took effect."""
-    last = connection.execute(_LAST, (key,)).fetchone()[0]
-    if last == batch.after or (last is None and batch.after == -1):
-        return batch.rows
+    """The rows of a batch that an earlier try did not write."""
     stored = [
         (seq, kind.decode(), text.decode())
         for seq, kind, text in connection.execute(_SINCE, (key, batch.after))
