@@ -72,7 +72,7 @@ floors: $(VENV)/.dev ## the adapters' tests on the oldest versions they are said
 	$(BIN)/python -m tests.floors > $(VENV)-floors/constraints.txt
 	$(VENV)-floors/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-floors/bin/python -m pip install --quiet --constraint $(VENV)-floors/constraints.txt \
-	  --editable '.[all]' --group dev
+	  --editable '.[all]' --group test
 	$(VENV)-floors/bin/pytest -n $(WORKERS) tests/adapters
 
 bench: $(VENV)/.dev $(ORIGINAL)/node_modules ## the promised ratios, from one run
