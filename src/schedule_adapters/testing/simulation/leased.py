@@ -85,7 +85,7 @@ class LeasedSession(FlushedLog):
             raise StoreError(self.ended.code, self.ended.message, where=self.where)
 
     def _write(self, lines: bytes, first_seq: int) -> "asyncio.Future[None]":
-        events = [event for line in lines.splitlines() for event in parse_events(line)]
+        events = [event for line in lines.split(b"\n")[:-1] for event in parse_events(line)]
         assert events[0].seq == first_seq
         return self._ask(lambda s: s.append(self.header.id, self._token, events))
 
